@@ -57,6 +57,7 @@
 	  "files whose debug information could not be read, to its end or for want of memory or processes") \
 	X(unnamed, "Python functions shown as [unnamed], or stacks: --memory was used up")   \
 	X(unmapped, "maps of code that were not kept: --memory was used up, no names there") \
+	X(remapped, "maps of code that were not kept: a process changes too many, no names there") \
 	X(unplaced, "native frames without source lines: --memory was used up")              \
 	X(nameless, "native names shown as [unknown] or [anon]: --memory was used up")       \
 	X(unread,                                                                            \

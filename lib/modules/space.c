@@ -17,6 +17,8 @@
 enum {
 	MAX_SPACES = 32768,
 	MAX_MAPS = 65536, /* the kernel's own limit a process */
+	FEW_MAPS = 256, /* they are moved whatever that takes */
+	MOVED_A_SECOND = 32 << 20, /* bytes of one process's maps */
 	CHECK_EVERY_NS = 20000000,
 	CHECKS_AT_ONCE = 50,
 	SWEEP_EVERY = 1024, /* files that were refused: each time all maps are looked at */
@@ -159,14 +161,56 @@ static int space_reserve(struct space *sp, size_t n)
 	return 0;
 }
 
+/* Where each map moves all that are behind it, a process that has many and changes them all the
+ * time would take all of our time: false, it has changed too many within a second. */
+static bool may_move(struct space *sp, size_t n, uint64_t time)
+{
+	const uint64_t second = 1000000000;
+
+	if (sp->n <= FEW_MAPS || !n)
+		return true;
+	if (time < sp->moved_ns)
+		return false;
+	sp->moved_ns = MAX(sp->moved_ns, time - MIN(time, second)) +
+		       n * sizeof(*sp->map) * second / MOVED_A_SECOND;
+	return true;
+}
+
+static bool is_memory(const struct space_map *m)
+{
+	return !m->elf || jit_is_memory(elfcache_path(m->elf));
+}
+
+static void count_memory(struct space *sp, const struct space_map *m, size_t n, int by)
+{
+	for (size_t i = 0; i < n; i++)
+		if (is_memory(&m[i]))
+			sp->n_memory += (size_t)by;
+}
+
 /* Replace maps [from, to) by the @n of @with. */
 static void space_splice(struct space *sp, size_t from, size_t to,
 			 const struct space_map *with, size_t n)
 {
-	memmove(sp->map + from + n, sp->map + to, (sp->n - to) * sizeof(*sp->map));
+	count_memory(sp, sp->map + from, to - from, -1);
+	count_memory(sp, with, n, 1);
+	if (to != from + n)
+		memmove(sp->map + from + n, sp->map + to, (sp->n - to) * sizeof(*sp->map));
 	if (n)
 		memcpy(sp->map + from, with, n * sizeof(*sp->map));
 	sp->n = sp->n + n - (to - from);
+}
+
+/* What was mapped at [from, to) is another, which there is no place for. */
+static void space_unname(struct space *sp, size_t from, size_t to)
+{
+	count_memory(sp, sp->map + from, to - from, -1);
+	for (size_t i = from; i < to; i++)
+		sp->map[i].elf = NULL;
+	sp->n_memory += to - from;
+	sp->whole = 0;
+	if (sp->of->stats)
+		STATS_ADD(sp->of->stats, remapped, 1);
 }
 
 /* Put @m over whatever was mapped there; with @keep false only cut the hole. Without room all
@@ -197,7 +241,10 @@ static void space_insert(struct space *sp, const struct space_map *m, bool keep)
 		with[n].pgoff += m->hi - with[n].lo;
 		with[n++].lo = m->hi;
 	}
-	space_splice(sp, from, to, with, n);
+	if (n == to - from || may_move(sp, sp->n - to, m->told_ns))
+		space_splice(sp, from, to, with, n);
+	else
+		space_unname(sp, from, to);
 }
 
 static void jit_make(struct space *sp)
@@ -224,6 +271,7 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent, uint64_t tim
 		return;
 	memcpy(to->map, from->map, from->n * sizeof(*to->map));
 	to->n = from->n;
+	to->n_memory = from->n_memory;
 	to->whole = from->whole;
 	to->forked_from = parent;
 	if (from->jit)

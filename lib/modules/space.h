@@ -27,6 +27,8 @@ struct space {
 	uint64_t gen; /* unique; new with every change, so that cached answers expire */
 	struct space_map *map;
 	size_t n, cap;
+	size_t n_memory;   /* of these: code in no file, or what has no elf */
+	uint64_t moved_ns; /* records from here on may move maps again, if there are many */
 	struct spaces *of;
 	struct jit *jit;   /* has memory for code that is in no file; NULL: none, or gone */
 	pid_t forked_from; /* 0: not known */

@@ -280,6 +280,9 @@ static const struct {
 	{ offsetof(struct stats, unmapped),
 	  "processes have more maps than their part of --memory has room for: code in further "
 	  "ones has no native names (raise --memory)" },
+	{ offsetof(struct stats, remapped),
+	  "a process that has many maps changes them all the time: code in some of them has no "
+	  "native names" },
 	{ offsetof(struct stats, unlined),
 	  "Python functions say that they have more lines than perf.data has room for: some "
 	  "have no lines from here on" },

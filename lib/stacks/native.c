@@ -25,9 +25,6 @@ struct native {
 	struct symbolizer *symbols;
 	struct fetch *code; /* being read, or NULL */
 	struct codefile files;
-	/* The space that was asked last whether it has memory with code, and the answer. */
-	uint64_t memory_gen;
-	bool has_memory;
 	/* scratch memory: of the last stack that was unwound */
 	struct unwind_frame frame[MAX_FRAMES];
 	struct symbol symbol[MAX_FRAMES];
@@ -230,18 +227,6 @@ static bool is_memory(const struct space_map *m)
 	return !m || !m->elf || jit_is_memory(elfcache_path(m->elf));
 }
 
-/* Has the process code in no file? Mostly not, and then there is nothing to ask. */
-static bool has_memory(struct native *n, const struct space *sp)
-{
-	if (!sp || sp->gen == n->memory_gen)
-		return sp && n->has_memory;
-	n->memory_gen = sp->gen;
-	n->has_memory = false;
-	for (size_t i = 0; i < sp->n && !n->has_memory; i++)
-		n->has_memory = is_memory(&sp->map[i]);
-	return n->has_memory;
-}
-
 /* @loop: the evaluation loop's map. */
 static enum jitted_code code_of(const struct unwinding *u, const struct space *sp, uint32_t i,
 				const struct space_map *loop)
@@ -279,7 +264,7 @@ static bool hides_line(struct unwinding *u)
 	const struct space_map *loop;
 	uint32_t owner;
 
-	if (!in->may_be_jitted || !in->n_python || !has_memory(u->n, sp))
+	if (!in->may_be_jitted || !in->n_python || !sp || !sp->n_memory)
 		return false;
 	if (!in->n_anchors)
 		return true;

@@ -392,7 +392,7 @@ static void lose_a_file(bool lost)
 	if (lost)
 		elf = m->elf;
 	m->elf = lost ? NULL : elf;
-	space->gen += lost ? 1 << 20 : -(1 << 20); /* as after a change */
+	space->n_memory += lost ? 1 : -1; /* as space.c counts it */
 }
 
 /* A process of which no map is known. */

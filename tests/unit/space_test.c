@@ -17,6 +17,7 @@
 #include "base/base.h"
 #include "base/stats.h"
 #include "elf/elfimage.h"
+#include "modules/jit.h"
 #include "modules/space.h"
 #include "modules/space_file.h"
 
@@ -124,6 +125,7 @@ static void check_page(const struct space *sp, const struct drawn *d, uint64_t a
 static void check_process(const struct spaces *s, const struct process *p, pid_t pid)
 {
 	const struct space *sp = spaces_find((struct spaces *)(uintptr_t)s, pid);
+	size_t n_memory = 0;
 
 	assert_int_equal(p->there, sp != NULL);
 	if (!sp)
@@ -132,7 +134,9 @@ static void check_process(const struct spaces *s, const struct process *p, pid_t
 	for (size_t i = 0; i < sp->n; i++) {
 		assert_true(sp->map[i].lo < sp->map[i].hi);
 		assert_true(i == 0 || sp->map[i - 1].hi <= sp->map[i].lo);
+		n_memory += jit_is_memory(elfcache_path(sp->map[i].elf));
 	}
+	assert_int_equal(n_memory, sp->n_memory);
 	for (uint64_t i = 0; i < PAGES; i++) {
 		check_page(sp, &p->page[i], i * PAGE);
 		check_page(sp, &p->page[i], i * PAGE + PAGE - 1);
@@ -386,6 +390,50 @@ static void many_maps(void **state)
 	spaces_destroy(s);
 }
 
+static void map_when(struct spaces *s, pid_t pid, uint64_t addr, uint64_t time)
+{
+	struct side side = side_of(SIDE_MMAP, pid, pid);
+
+	side.time = time;
+	side.u.mmap.addr = addr, side.u.mmap.len = PAGE, side.u.mmap.prot = PROT_EXEC;
+	side.u.mmap.path = "//anon";
+	spaces_side(s, &side);
+}
+
+/* Maps below all others, each of which moves these: of a process that has many some a second
+ * are kept, and what others map always is. In the place of another one costs nothing. */
+static void many_maps_that_change(void **state)
+{
+	enum { MANY = 20000, STORM = 1000 };
+	const uint64_t now = 50000000000, second = 1000000000;
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct stats stats = { 0 };
+	uint64_t kept;
+
+	spaces_limit(s, 0, &stats);
+	for (uint64_t i = 0; i < MANY; i++)
+		map_when(s, 1, (MANY + 2 * i) * PAGE, now);
+	for (uint64_t i = 0; i < STORM; i++)
+		map_when(s, 1, (MANY + 2 * i) * PAGE, now);
+	assert_int_equal(0, STATS_GET(&stats, remapped));
+	for (uint64_t i = 1; i <= STORM; i++) {
+		map_when(s, 1, (MANY - 2 * i) * PAGE, now);
+		map_when(s, 2, (MANY - 2 * i) * PAGE, now);
+	}
+	kept = STORM - STATS_GET(&stats, remapped);
+	assert_in_range(kept, 20, 100);
+	assert_int_equal(MANY + kept, spaces_find(s, 1)->n);
+	assert_int_equal(STORM, spaces_find(s, 2)->n);
+	assert_null(space_at(spaces_find(s, 1), (MANY - 2 * STORM) * PAGE));
+	/* What is there no more has no name. */
+	map(s, 1, MANY * PAGE, 3 * PAGE, 0, 2);
+	assert_null(space_at(spaces_find(s, 1), (uint64_t)MANY * PAGE)->elf);
+	map_when(s, 1, 0, now + 2 * second);
+	assert_non_null(space_at(spaces_find(s, 1), 0));
+	assert_int_equal(STORM - kept + 1, STATS_GET(&stats, remapped));
+	spaces_destroy(s);
+}
+
 /* What maps take is all that is allotted for them. */
 static void bytes_of_maps(void **state)
 {
@@ -468,8 +516,8 @@ static const struct space_map *map_file(struct spaces *s, uint64_t ino, const ch
 	return map_file_of(s, 1, ino, path);
 }
 
-/* Of files without end each has its place while it is mapped, and those stay that still are: by
- * another process, one that has ended, or a child. */
+/* Of files without end each has its place while it is mapped, and those stay that still are:
+ * by another process, one that has ended, or a child. */
 static void files_without_end(void **state)
 {
 	enum { N = 2 * 65536 + 100, LIVE = 4 };
@@ -724,16 +772,24 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(begins),
-		cmocka_unit_test(as_drawn),	     cmocka_unit_test(generations),
-		cmocka_unit_test(forks_of_nothing),  cmocka_unit_test(memory_of_a_jit),
-		cmocka_unit_test(odd_maps),	     cmocka_unit_test(same_files),
-		cmocka_unit_test(map_of_the_kernel), cmocka_unit_test(many_processes),
-		cmocka_unit_test(many_maps),	     cmocka_unit_test(bytes_of_maps),
+		cmocka_unit_test(as_drawn),
+		cmocka_unit_test(generations),
+		cmocka_unit_test(forks_of_nothing),
+		cmocka_unit_test(memory_of_a_jit),
+		cmocka_unit_test(odd_maps),
+		cmocka_unit_test(same_files),
+		cmocka_unit_test(map_of_the_kernel),
+		cmocka_unit_test(many_processes),
+		cmocka_unit_test(many_maps),
+		cmocka_unit_test(many_maps_that_change),
+		cmocka_unit_test(bytes_of_maps),
 		cmocka_unit_test(files_without_end),
 		cmocka_unit_test(files_of_those_that_stay),
 		cmocka_unit_test(more_files_than_there_is_room_for),
-		cmocka_unit_test(maps_with_files),   cmocka_unit_test(bytes_of_files),
-		cmocka_unit_test(files_not_opened),  cmocka_unit_test(ids_of_files),
+		cmocka_unit_test(maps_with_files),
+		cmocka_unit_test(bytes_of_files),
+		cmocka_unit_test(files_not_opened),
+		cmocka_unit_test(ids_of_files),
 	};
 	struct rlimit fds;
 
