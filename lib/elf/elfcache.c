@@ -31,6 +31,8 @@ enum {
 	MAX_SLOW = 32,
 	MAX_SLOW_OF_DEVICE = 3,
 	MAX_MISSES = 64,
+	QUICK_NS = 1000000, /* to read a file */
+	PAUSE_NS = 100000000, /* at least, before one is read again that took longer */
 	CHECK_NS = 100000000,
 	IDLE = 10000, /* lookups: what was not asked for since makes room even where there is
 			 little */
@@ -51,6 +53,7 @@ struct elfcache_elf {
 	unsigned char build_id[ELFIMAGE_MAX_ID];
 	size_t n_id;
 	unsigned misses, bad_ends;
+	uint64_t again_ns; /* it is read again from then on; 0: it was not, or lacked nothing */
 	struct elfcache_stamp stamp; /* changed_ns 0: none was noted */
 	uint64_t checked_ns;	     /* it was so then */
 	uint64_t version;
@@ -206,7 +209,8 @@ const char *elfcache_path(const struct elfcache_elf *e)
 
 bool elfcache_wants_file(const struct elfcache_elf *e)
 {
-	return e->state == ELF_NO_FILE && e->misses < MAX_MISSES;
+	return e->state == ELF_NO_FILE && e->misses < MAX_MISSES &&
+	       (!e->again_ns || now_ns() >= e->again_ns);
 }
 
 void elfcache_missed(struct elfcache_elf *e)
@@ -345,6 +349,7 @@ bool elfcache_check(struct elfcache *c, struct elfcache_elf *e,
 	elf_drop(c, e);
 	e->state = ELF_NO_FILE;
 	e->misses = 0;
+	e->again_ns = 0;
 	e->version = ++c->last_version;
 	return true;
 }
@@ -527,11 +532,13 @@ static void note_unread(struct elfcache *c)
 		STATS_ADD(c->stats, unread, 1);
 }
 
-/* It is opened and read again when it is asked for next, a few times at most. */
-static void read_again(struct elfcache *c, struct elfcache_elf *e)
+/* It is opened and read again when it is asked for next, a few times at most; one that took
+ * long after ten times as long, for at the end of a recording it is asked for all the time. */
+static void read_again(struct elfcache *c, struct elfcache_elf *e, uint64_t took_ns)
 {
 	note_unread(c);
 	e->misses++;
+	e->again_ns = took_ns < QUICK_NS ? 0 : now_ns() + MAX(10 * took_ns, (uint64_t)PAUSE_NS);
 	e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
 }
 
@@ -541,21 +548,23 @@ static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 	bool done = later_wait(e->later, ms);
 	struct reading *g = e->reading;
 	bool short_of, bad_end;
+	uint64_t took_ns;
 	struct module *m;
 
 	elfcache_slow(c, e, !done);
 	if (!done)
 		return;
+	took_ns = g->ns;
 	bad_end = g->bad_end;
 	short_of = g->short_of && e->misses < MAX_MISSES;
 	m = short_of ? NULL : g->module;
 	if (!short_of)
 		g->module = NULL;
-	c->facts.ns += g->ns;
+	c->facts.ns += took_ns;
 	later_release(e->later);
 	e->later = NULL;
 	if (short_of)
-		read_again(c, e);
+		read_again(c, e, took_ns);
 	else if (bad_end)
 		e->state = file_helper_bad_end(c->helper, e->id.path, ++e->bad_ends) ?
 				   ELF_BAD :
