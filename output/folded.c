@@ -32,6 +32,7 @@
 enum {
 	PLACE_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX,
 	MEMORY_SHARE = 4, /* of session.memory, one part in so many for names and stacks */
+	COMMS_SHARE = 16, /* ... for what processes and threads call themselves */
 	PACK_FROM = 4096, /* lines */
 };
 
@@ -47,6 +48,7 @@ struct folded {
 	struct folded_names names;
 	struct strtab *bodies; /* u32 each: names of a stack's frames, root first */
 	struct comms comms;
+	size_t comm_bytes; /* that names of theirs took */
 	struct buf ids;	   /* u32 each: the body that is being made */
 	struct buf stacks; /* struct folded_line each, in the order of first sight */
 	struct packed packed; /* those of processes that have ended */
@@ -332,12 +334,24 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	return 0;
 }
 
+/* One that calls itself something else all the time leaves room for others' functions. */
+static uint32_t comm_name(struct sink *s, const char *name)
+{
+	struct folded *f = s->priv;
+	size_t most = s->session->memory / COMMS_SHARE, before = strtab_bytes(f->names.text);
+	bool full = s->session->memory && f->comm_bytes > most;
+	uint32_t ret = folded_names_add(&f->names, full ? FOLDED_UNNAMED : name);
+
+	f->comm_bytes += strtab_bytes(f->names.text) - before;
+	return ret;
+}
+
 static int folded_side(struct sink *s, const struct side *side)
 {
 	struct folded *f = s->priv;
 	bool comm = side->kind == SIDE_COMM;
 	uint32_t name =
-		comm ? folded_names_add(&f->names, side->u.comm.name) : (uint32_t)STRTAB_NONE;
+		comm ? comm_name(s, side->u.comm.name) : (uint32_t)STRTAB_NONE;
 	int ret = comm && name == STRTAB_NONE ? -ENOMEM : comms_side(&f->comms, side, name);
 
 	if (!ret && comm && side->u.comm.thread)

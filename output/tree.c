@@ -18,6 +18,7 @@
 enum {
 	NONE = IDMAP_NONE,
 	PLACE_TEXT = 4096,
+	COMMS_SHARE = 16, /* of session.memory, for what processes and threads call themselves */
 	NAMES_BACK = 64, /* of a thread's names, the latest: one that it had before is looked up */
 };
 
@@ -218,6 +219,20 @@ static void note_thread(struct tree *t, const struct side *side, uint32_t name)
 		th->name = name;
 }
 
+/* One that calls itself something else all the time leaves room for others' functions. */
+static uint32_t comm_name(struct sink *s, const char *name)
+{
+	struct tree *t = s->priv;
+	size_t most = s->session->memory / COMMS_SHARE, before = strtab_bytes(t->strings);
+	uint32_t ret;
+
+	if (t->full || (s->session->memory && t->comm_bytes > most))
+		return t->empty;
+	ret = intern(t, name);
+	t->comm_bytes += strtab_bytes(t->strings) - before;
+	return ret;
+}
+
 int tree_side(struct sink *s, const struct side *side)
 {
 	struct tree *t = s->priv;
@@ -226,7 +241,7 @@ int tree_side(struct sink *s, const struct side *side)
 
 	t->last_thread = NONE;
 	if (side->kind == SIDE_COMM)
-		name = t->full ? t->empty : intern(t, side->u.comm.name);
+		name = comm_name(s, side->u.comm.name);
 	ret = side->kind == SIDE_COMM && name == STRTAB_NONE ?
 		      -ENOMEM :
 		      comms_side(&t->comms, side, name);

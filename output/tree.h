@@ -67,6 +67,7 @@ struct tree {
 	struct idmap row_of, thread_of;
 	struct buf same; /* struct tree_same each, by stack.same */
 	struct comms comms;
+	size_t comm_bytes; /* that names of theirs took */
 	uint64_t samples[SESSION_MAX_EVENTS]; /* kept ones, by event */
 	uint64_t first_ns, last_ns;	      /* times of samples */
 	uint32_t last_row;		      /* that the last sample was added to */

@@ -678,6 +678,34 @@ static void failed_is_failed(void **state)
 	unlink(f.path);
 }
 
+/* A thread that gives itself name after name takes no room from functions of other processes. */
+static void names_of_threads_leave_room_for_functions(void **state)
+{
+	struct frame one = { .kind = FRAME_PYTHON, .func = &spin, .line = 7 };
+	struct stats stats = { 0 };
+	struct fixture f;
+	const char *text;
+	char name[16];
+
+	begin(&f, SESSION_LINES, 1);
+	f.session.memory = 16 << 20;
+	f.session.stats = &stats;
+	comm(&f, 7, 7, "other");
+	for (int i = 0; i < 300000; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		comm(&f, 10, 10, name);
+		if (i % 50000 == 0)
+			put(&f, sample, NULL, 0);
+	}
+	put(&f, sample, NULL, 0);
+	put(&f, (struct sample){ .pid = 7, .tid = 7 }, &one, 1);
+	text = end(&f);
+	assert_non_null(strstr(text, "other-7;spin (work.py:7) 1\n"));
+	assert_non_null(strstr(text, "n0-10 1\n"));
+	assert_non_null(strstr(text, "[unnamed]-10 "));
+	assert_int_equal(0, STATS_GET(&stats, unnamed));
+}
+
 /* Of each event what there was no room for is a line of its own. */
 static void unnamed_of_each_event(void **state)
 {
@@ -826,6 +854,7 @@ static void memory_runs_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_of_threads_leave_room_for_functions),
 		cmocka_unit_test(memory_runs_out),
 		cmocka_unit_test(many_processes_have_one_stack),
 		cmocka_unit_test(stacks_are_added_up),
