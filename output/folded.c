@@ -246,14 +246,12 @@ static bool put_name(struct folded *f, uint32_t id)
 	return id != STRTAB_NONE && !f->ids.oom;
 }
 
-/* What counts: each sample, or what it stands for. */
+/* What counts: each sample, or what it stands for, time in nanoseconds. */
 static uint64_t weight_of(const struct session *session, const struct sample *smp)
 {
 	bool period = session->flags & SESSION_PERIOD || sink_adapts(session, smp->event);
 
-	if (session->flags & SESSION_WALL)
-		return (smp->period + 500) / 1000; /* microseconds */
-	return period ? smp->period : 1;
+	return period || session->flags & SESSION_WALL ? smp->period : 1;
 }
 
 static size_t bytes_of(const struct folded *f)
@@ -557,12 +555,21 @@ static int count_all_samples(struct sink *s)
 	return ret;
 }
 
+/* @ns in microseconds. What is over is @rest of the next line, so that all add up to the time. */
+static uint64_t whole_us(uint64_t ns, uint64_t *rest)
+{
+	ns += *rest;
+	*rest = ns % 1000;
+	return ns / 1000;
+}
+
 static int write_lines(struct sink *s)
 {
 	struct folded *f = s->priv;
 	uint32_t event[SESSION_MAX_EVENTS];
 	size_t k[SESSION_MAX_EVENTS] = { 0 };
 	struct each_line e = { .line = NULL };
+	uint64_t rest = 500; /* to the nearest one */
 
 	for (size_t i = 0; i < s->session->n_events; i++) {
 		event[i] =
@@ -577,6 +584,8 @@ static int write_lines(struct sink *s)
 
 		if (f->share[line.event])
 			line.count = f->share[line.event][k[line.event]++];
+		if (s->session->flags & SESSION_WALL)
+			line.count = whole_us(line.count, &rest);
 		errno = 0;
 		if (line.count)
 			write_line(s, &line, event);

@@ -593,6 +593,23 @@ static void waits_are_times(void **state)
 	assert_string_equal(end(&f), want);
 }
 
+/* Samples at 299 Hz are each half a microsecond longer than a whole number, which adds up. */
+static void rests_of_times_add_up(void **state)
+{
+	struct fixture f;
+
+	begin(&f, SESSION_WALL | SESSION_LINES, 1);
+	for (int i = 0; i < 400; i++) {
+		struct frame fr = plain[0];
+		struct sample smp = sample;
+
+		fr.line = 1 + i % 2;
+		smp.period = 3344481;
+		put(&f, smp, &fr, 1);
+	}
+	assert_string_equal(end(&f), "?-10;spin (work.py:1) 668896\n?-10;spin (work.py:2) 668896\n");
+}
+
 static void put_event(struct fixture *f, uint32_t event, uint64_t period, int line)
 {
 	struct frame fr = plain[0];
@@ -876,6 +893,7 @@ int main(void)
 		cmocka_unit_test(shares_are_whole),
 		cmocka_unit_test(numbers_stand_for_stacks),
 		cmocka_unit_test(waits_are_times),
+		cmocka_unit_test(rests_of_times_add_up),
 		cmocka_unit_test(events_weigh_apart),
 		cmocka_unit_test(copies_change_nothing),
 		cmocka_unit_test(failed_is_failed),
