@@ -32,7 +32,7 @@ static const char help[] =
 	"  -t, --tid TID,...        only these threads\n"
 	"      --no-follow          not their child processes (default: --follow)\n"
 	"      --any                also a process that is not Python, natively\n"
-	"  -d, --duration SEC       stop after SEC seconds (default: Ctrl-C, target's end)\n"
+	"  -d, --duration SEC       seconds, or as in 2m; default: Ctrl-C, target's end\n"
 	"Event\n"
 	"  -e, --event EV,...       perf's names and modifiers; may be repeated; cycles\n"
 	"  -F, --freq HZ            samples per second of CPU time; default 99\n"

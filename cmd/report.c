@@ -31,7 +31,7 @@ static const char help[] =
 	"      --json           rows as JSON, all without -n, with numbers of samples, or with\n"
 	"                       microseconds of record --mode wall\n"
 	"  -i, --input FILE     FILE, as for perf report, whose --stdio and --sort sym, srcline,\n"
-	"                       pid or tid are taken too\n"
+	"                       sym,srcline, pid or tid are taken too\n"
 	"  -h, --help\n"
 	"  -V, --version\n";
 
@@ -190,7 +190,8 @@ static const struct {
 	enum tally_by by;
 } perf_keys[] = {
 	{ "sym", TALLY_FUNCTION }, { "symbol", TALLY_FUNCTION }, { "srcline", TALLY_LINE },
-	{ "pid", TALLY_PROCESS },  { "tid", TALLY_THREAD },
+	{ "pid", TALLY_PROCESS },  { "tid", TALLY_THREAD },	 { "sym,srcline", TALLY_LINE },
+	{ "srcline,sym", TALLY_LINE },
 };
 
 static int take_sort(struct report_options *o, const char *word)

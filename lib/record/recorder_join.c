@@ -50,9 +50,10 @@ static void tell_census(const struct recorder *r, const struct census *c)
 
 	if (!c->n)
 		note_say(&r->o.note,
-			 "waiting: %zu processes fit, none runs Python yet; those that "
-			 "will are joined (%s)",
-			 c->looked, scope_text(r->o.scope, text, sizeof(text)));
+			 "waiting: %zu %s, none runs Python yet; those that will are "
+			 "joined (%s)",
+			 c->looked, c->looked == 1 ? "process fits" : "processes fit",
+			 scope_text(r->o.scope, text, sizeof(text)));
 	census_tell(c, &r->o.note);
 }
 

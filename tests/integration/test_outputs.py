@@ -1109,6 +1109,7 @@ def test_report_takes_what_perf_users_type(py):
     for theirs, ours in ((("-i", "perf.data"), ("perf.data",)), (("--input=perf.data", "--stdio", "--no-children"), ()),
                          (("--children", "--no-children"), ()), (("-s", "total"), ("--sort", "total")), (("--sort", "sym"), ()),
                          (("-s", "symbol"), ("--by", "function")), (("-s", "srcline"), ("--by", "line")),
+                         (("--sort", "sym,srcline"), ("--by", "line")), (("-s", "srcline,sym"), ("--by", "line")),
                          (("-s", "pid"), ("--by", "process")), (("-s", "tid"), ("--by", "thread"))):
         equal(report(*theirs), report(*ours), "report %s" % " ".join(theirs))
 
