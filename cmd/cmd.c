@@ -263,6 +263,8 @@ static const char *known_elsewhere(const char *word, const struct option *option
 		{ "--idle", "mode", "--mode wall" },
 		{ "--gil", "mode", "--mode gil" },
 		{ "--nolineno", "folded-lines", "--folded-lines=no" },
+		{ "--function", "folded-lines", "--folded-lines=no" },
+		{ "--nonblocking", "capture", "--capture async" },
 		{ "--exposure", "duration", "-d SEC" },
 		{ "-x", "duration", "-d SEC" },
 		{ "--all-cpus", "all", "-a" },

@@ -105,6 +105,12 @@ static const char *amount(const struct session *s, uint64_t n, char buf[48])
 	return buf;
 }
 
+/* What all amounts are of. */
+static const char *whole(const struct session *s)
+{
+	return s->flags & SESSION_WALL ? "all threads" : s->events[0].name;
+}
+
 static void put_times(const struct session *s, FILE *out)
 {
 	begin_list(out, "times");
@@ -122,7 +128,7 @@ static int write_page(struct sink *s)
 	char title[600], n[48];
 
 	snprintf(title, sizeof(title), "pysampled: %s of %s",
-		 amount(s->session, event_total(t, 0), n), s->session->events[0].name);
+		 amount(s->session, event_total(t, 0), n), whole(s->session));
 	fwrite(page, 1, (size_t)(at - page), s->out);
 	fputs("{\"title\":", s->out);
 	json_string(s->out, title);
@@ -135,6 +141,8 @@ static int write_page(struct sink *s)
 	put_times(s->session, s->out);
 	if (s->session->flags & SESSION_COMPARED)
 		fputs(",\n\"compared\":true", s->out);
+	if (s->session->flags & SESSION_WALL)
+		fputs(",\n\"wall\":true", s->out);
 	put_threads(t, s->out);
 	put_funcs(t, s->out);
 	put_numbers(t, s->out);
@@ -293,7 +301,7 @@ static int write_image(struct sink *s)
 		"\">\n%s<text x=\"10\" y=\"20\">%s of ",
 		WIDTH, HEAD + (deepest + 1) * ROW_HEIGHT + MARGIN, svg_head,
 		amount(s->session, box->n, n));
-	put_xml(s->out, s->session->events[0].name, SIZE_MAX);
+	put_xml(s->out, whole(s->session), SIZE_MAX);
 	fprintf(s->out, "%s</text>\n",
 		s->session->n_events > 1 ? "; other events are in an .html output" : "");
 	put_legend(s->out);

@@ -85,10 +85,17 @@ def test_wrong_usage(py, options):
 
 
 @each(options={"--rate 100": "-F HZ", "-r 100": "-F HZ", "-f speedscope": "--format", "--subprocesses": "--follow", "--idle": "--mode wall",
-               "--call-graph=dwarf": "--native", "-x 3": "-d SEC"}.items())
+               "--call-graph=dwarf": "--native", "-x 3": "-d SEC", "--function": "--folded-lines=no",
+               "--nonblocking": "--capture async"}.items())
 def test_what_peers_call_otherwise_is_named(options):
     words, here = options
     harness.refused(2, "-p", 1, *words.split(), about=["here it is " + here])
+
+
+@each(words={"top --pid 1": "pysampled -p PID", "annotate f": "report FILE --annotate", "script": "convert FILE", "list": "events"}.items())
+def test_what_peers_have_other_commands_for_is_named(words):
+    theirs, here = words
+    harness.refused(2, *theirs.split(), about=["here it is ", here])
 
 
 @one_python

@@ -311,6 +311,10 @@ def test_wall_is_time_in_each_output(py):
     equal(said[0], "# %.1f s of all threads, by function" % (total / 1e6), "what report says")
     rows = json.loads(harness.pysampled("report", "--json", "a.data", home=home).ok().out)["rows"]
     check(abs(sum(row["self"] for row in rows) - total) < run.n("samples"), "%s is not %d us", rows, total)
+    for name in ("a.html", "a.svg"):
+        harness.pysampled("convert", "a.data", "-o", name, home=home).ok()
+        with open(os.path.join(home, name)) as file:
+            check(" ms of all threads" in file.read(), "%s does not say what its times are of", name)
     equal(harness.pysampled("diff", "a.data", "a.data", home=home).ok().out.splitlines()[0],
           "# A: %.1f s of all threads of a.data" % (total / 1e6), "what diff says")
     for name in "a.pb.gz", "b.pb.gz":
