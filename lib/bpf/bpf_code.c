@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -101,4 +102,37 @@ int bpf_load(const struct bpf_code *c, enum bpf_prog_type type)
 			     .license = (uintptr_t) "Dual MIT/GPL" };
 
 	return bpf_call(BPF_PROG_LOAD, &a);
+}
+
+int bpf_link(const char *tracepoint, int program)
+{
+	union bpf_attr a = { .raw_tracepoint = { .name = (uintptr_t)tracepoint,
+						 .prog_fd = (uint32_t)program } };
+	int r = program < 0 ? program : bpf_call(BPF_RAW_TRACEPOINT_OPEN, &a);
+
+	if (program >= 0)
+		close(program);
+	return r;
+}
+
+int bpf_value(size_t size, uint32_t flags, int prot, void **at)
+{
+	union bpf_attr a = { .map_type = BPF_MAP_TYPE_ARRAY,
+			     .key_size = sizeof(uint32_t),
+			     .value_size = (uint32_t)size,
+			     .max_entries = 1,
+			     .map_flags = flags | (at ? BPF_F_MMAPABLE : 0) };
+	int map = bpf_call(BPF_MAP_CREATE, &a), r;
+	void *p;
+
+	if (map < 0 || !at)
+		return map;
+	p = mmap(NULL, size, prot, MAP_SHARED, map, 0);
+	if (p != MAP_FAILED) {
+		*at = p;
+		return map;
+	}
+	r = -errno;
+	close(map);
+	return r;
 }

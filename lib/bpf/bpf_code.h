@@ -74,4 +74,12 @@ int bpf_call(int cmd, union bpf_attr *a);
 /* Load @c, a program of @type. A descriptor or -errno. */
 int bpf_load(const struct bpf_code *c, enum bpf_prog_type type);
 
+/* Have @program run at a raw @tracepoint; it is borrowed no longer. A descriptor or -errno, that of
+ * @program if it is one. */
+int bpf_link(const char *tracepoint, int program);
+
+/* A map of one value of @size bytes. With @at programs and we share it: it is mapped there with
+ * @prot. A descriptor or -errno. */
+int bpf_value(size_t size, uint32_t flags, int prot, void **at);
+
 #endif

@@ -15,34 +15,17 @@
 #include "base/base.h"
 #include "bpf/bpf_code.h"
 
+enum { FORMAT_BYTES = 8 };
+
 struct kernel_names_asked {
 	uint64_t ip;
 	char name[KERNEL_NAME_MAX];
 };
 
-/* @size bytes, which the program and we see: mapped at *@at, NULL: to be read by the program
- * alone. A descriptor or -errno. */
-static int make_map(size_t size, uint32_t flags, struct kernel_names_asked **at)
-{
-	union bpf_attr a = { .map_type = BPF_MAP_TYPE_ARRAY,
-			     .key_size = sizeof(uint32_t),
-			     .value_size = (uint32_t)size,
-			     .max_entries = 1,
-			     .map_flags = flags };
-	int map = bpf_call(BPF_MAP_CREATE, &a);
-	void *p;
-
-	if (map < 0 || !at)
-		return map;
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
-	*at = p == MAP_FAILED ? NULL : p;
-	return map;
-}
-
 /* The format must lie where nobody can write any more. 0 or -errno. */
 static int write_format(int map)
 {
-	static const char format[8] = "%pS";
+	static const char format[FORMAT_BYTES] = "%pS";
 	uint32_t key = 0;
 	union bpf_attr a = { .map_fd = (uint32_t)map,
 			     .key = (uintptr_t)&key,
@@ -68,14 +51,14 @@ static int load_program(int asked, int format)
 
 int kernel_names_init(struct kernel_names *k)
 {
-	struct kernel_names_asked *at = NULL;
-	_cleanup_close_ int asked = make_map(sizeof(*at), BPF_F_MMAPABLE, &at);
-	_cleanup_close_ int format = asked < 0 ? asked : make_map(8, BPF_F_RDONLY_PROG, NULL);
+	void *at = NULL;
+	_cleanup_close_ int asked = bpf_value(sizeof(struct kernel_names_asked), 0,
+					      PROT_READ | PROT_WRITE, &at);
+	_cleanup_close_ int format =
+		asked < 0 ? asked : bpf_value(FORMAT_BYTES, BPF_F_RDONLY_PROG, 0, NULL);
 	int r = format < 0 ? format : write_format(format);
 
 	*k = (struct kernel_names){ .program = -1, .asked = at };
-	if (r == 0 && !at)
-		r = -ENOMEM;
 	if (r == 0)
 		k->program = r = load_program(asked, format);
 	if (r < 0)

@@ -227,18 +227,6 @@ static int load_hotplug(const struct run_table *t)
 	return bpf_load(&c, BPF_PROG_TYPE_RAW_TRACEPOINT);
 }
 
-/* Have @program run at @tracepoint; it is borrowed no longer. A descriptor or -errno. */
-static int link_to(const char *tracepoint, int program)
-{
-	union bpf_attr a = { .raw_tracepoint = { .name = (uintptr_t)tracepoint,
-						 .prog_fd = (uint32_t)program } };
-	int r = program < 0 ? program : bpf_call(BPF_RAW_TRACEPOINT_OPEN, &a);
-
-	if (program >= 0)
-		close(program);
-	return r;
-}
-
 /* 5.18 began with another order of sched_switch's arguments. */
 static bool knows_order(void)
 {
@@ -251,16 +239,16 @@ static bool knows_order(void)
 static int load_all(struct run_table *t)
 {
 	t->barrier = true;
-	t->link[0] = link_to("sched_switch", load_came(t));
+	t->link[0] = bpf_link("sched_switch", load_came(t));
 #ifdef __x86_64__
 	if (t->link[0] == -EINVAL) {
 		t->barrier = false;
-		t->link[0] = link_to("sched_switch", load_came(t));
+		t->link[0] = bpf_link("sched_switch", load_came(t));
 	}
 #endif
 	t->link[1] =
-		t->link[0] < 0 ? t->link[0] : link_to("sched_process_exec", load_execed(t));
-	t->link[2] = t->link[1] < 0 ? t->link[1] : link_to("cpuhp_enter", load_hotplug(t));
+		t->link[0] < 0 ? t->link[0] : bpf_link("sched_process_exec", load_execed(t));
+	t->link[2] = t->link[1] < 0 ? t->link[1] : bpf_link("cpuhp_enter", load_hotplug(t));
 	t->leaves = t->link[2] < 0 ? t->link[2] : load_leaves(t);
 	return t->leaves < 0 ? t->leaves : 0;
 }
@@ -269,21 +257,11 @@ static int load_all(struct run_table *t)
 
 static int make_table(struct run_table *t)
 {
-	union bpf_attr a = { .map_type = BPF_MAP_TYPE_ARRAY,
-			     .key_size = sizeof(uint32_t),
-			     .value_size = (uint32_t)size_of(t),
-			     .max_entries = 1,
-			     .map_flags = BPF_F_MMAPABLE };
-	void *at;
+	void *at = NULL;
 
-	t->map = bpf_call(BPF_MAP_CREATE, &a);
-	if (t->map < 0)
-		return t->map;
-	at = mmap(NULL, size_of(t), PROT_READ, MAP_SHARED, t->map, 0);
-	if (at == MAP_FAILED)
-		return -errno;
+	t->map = bpf_value(size_of(t), 0, PROT_READ, &at);
 	t->at = at;
-	return 0;
+	return MIN(t->map, 0);
 }
 
 int run_table_init(struct run_table *t, uint32_t n_cpus, bool notes_left)

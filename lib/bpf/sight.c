@@ -92,34 +92,11 @@ static bool knows_order(void)
 
 static int make_map(struct sight *s)
 {
-	union bpf_attr a = { .map_type = BPF_MAP_TYPE_ARRAY,
-			     .key_size = sizeof(uint32_t),
-			     .value_size = (uint32_t)size_of(s),
-			     .max_entries = 1,
-			     .map_flags = BPF_F_MMAPABLE };
-	void *at;
+	void *at = NULL;
 
-	s->map = bpf_call(BPF_MAP_CREATE, &a);
-	if (s->map < 0)
-		return s->map;
-	at = mmap(NULL, size_of(s), PROT_READ, MAP_SHARED, s->map, 0);
-	if (at == MAP_FAILED)
-		return -errno;
+	s->map = bpf_value(size_of(s), 0, PROT_READ, &at);
 	s->at = at;
-	return 0;
-}
-
-static int link_program(struct sight *s)
-{
-	union bpf_attr a = { .raw_tracepoint = { .name = (uintptr_t) "sched_switch" } };
-	int program = load_switch(s);
-
-	if (program < 0)
-		return program;
-	a.raw_tracepoint.prog_fd = (uint32_t)program;
-	s->link = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &a);
-	close(program);
-	return MIN(s->link, 0);
+	return MIN(s->map, 0);
 }
 
 /* After the program runs: a CPU that comes online later shows by its first switch. */
@@ -139,8 +116,8 @@ int sight_init(struct sight *s, uint32_t n_cpus)
 	*s = (struct sight){ .map = -1, .link = -1, .n_cpus = n_cpus };
 	r = knows_order() ? make_map(s) : -ENOTSUP;
 	if (r == 0)
-		r = link_program(s);
-	if (r == 0)
+		r = s->link = bpf_link("sched_switch", load_switch(s));
+	if (r >= 0)
 		r = count_online(s);
 	if (r < 0)
 		sight_deinit(s);
