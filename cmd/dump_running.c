@@ -21,6 +21,7 @@ struct keeper {
 static int keep(struct sink *s, const struct sample *smp, const struct stack *stack)
 {
 	struct keeper *k = s->priv;
+
 	for (size_t i = 0; i < k->n; i++) {
 		struct running *r = &k->r[i];
 

@@ -16,6 +16,7 @@
 #include "targets/target_cgroup.h"
 #include "elf/file_helper.h"
 #include "lines/places.h"
+#include "sys/cpus.h"
 #include "sys/proc.h"
 #include "cmd.h"
 
@@ -252,11 +253,10 @@ static pid_t find_real_time(pid_t pid)
 		return 0;
 	for (size_t i = 0; !found && i < n; i++) {
 		int policy = sched_getscheduler(tids[i]) & ~SCHED_RESET_ON_FORK;
-		cpu_set_t cpus;
+		struct cpus cpus;
 
 		if ((policy == SCHED_FIFO || policy == SCHED_RR) &&
-		    sched_getaffinity(tids[i], sizeof(cpus), &cpus) == 0 &&
-		    CPU_COUNT(&cpus) > 1)
+		    cpus_of_thread(&cpus, tids[i]) == 0 && cpus_count(&cpus) > 1)
 			found = tids[i];
 	}
 	return found;

@@ -264,11 +264,6 @@ int perf_event_max_rate(void)
 	return perf_event_sysctl("perf_event_max_sample_rate", 100000);
 }
 
-static bool is_software(const struct perf_event_attr *attr)
-{
-	return attr->type == PERF_TYPE_SOFTWARE;
-}
-
 static bool can_count(struct perf_event_attr attr)
 {
 	attr.freq = 0;
@@ -366,7 +361,7 @@ static int explain_missing(const char *name, const struct perf_event_attr *attr,
 {
 	if (attr->type == PERF_TYPE_BREAKPOINT)
 		return explain_breakpoint(-ENOENT, name, err);
-	if (is_software(attr))
+	if (attr->type == PERF_TYPE_SOFTWARE)
 		return err_set(
 			err, -ENOENT,
 			"this kernel has no event '%s'%s; 'pysampled events' lists what "

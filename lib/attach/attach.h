@@ -15,6 +15,9 @@
 #include "sample/sample.h"
 #include "bpf/stranger_filter.h"
 
+/* Instead of a thread: all that a CPU runs. */
+static const pid_t ATTACH_ALL = -1;
+
 /* A thread that has events since a moment at which it surely was not forking; all that it
  * made later inherited them. */
 struct attached {
@@ -113,6 +116,9 @@ double attach_share(const struct attach *a, size_t e);
  * they made since; if all of the session's events count on CPUs, there. What it counted while
  * it had a counter stands for all the time. Reads each descriptor. */
 uint64_t attach_count(const struct attach *a, size_t e);
+
+/* Descriptors that a thread has on a CPU. */
+size_t attach_per_cpu(const struct attach *a);
 
 void attach_deinit(struct attach *a);
 

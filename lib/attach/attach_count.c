@@ -42,7 +42,7 @@ static bool read_event(int fd, uint64_t read_format, struct reading *ret)
 /* True if samples of event @e come from the events of @t, a thread or (ALL) a CPU. */
 static bool samples(const struct attach *a, const struct attached *t, size_t e)
 {
-	return !a->split || a->session->how[e].on_cpus == (t->tid == ALL);
+	return !a->split || a->session->how[e].on_cpus == (t->tid == ATTACH_ALL);
 }
 
 /* True if the events of @t count for the books: threads' do, and CPUs' if there are no others.
@@ -50,7 +50,7 @@ static bool samples(const struct attach *a, const struct attached *t, size_t e)
 static bool counts(const struct attach *a, const struct attached *t, size_t e)
 {
 	(void)e;
-	return !a->split || t->tid != ALL;
+	return !a->split || t->tid != ATTACH_ALL;
 }
 
 /* How often event @e occurred in @t, and what it made, by those of its events that are number
@@ -85,7 +85,7 @@ static double share_of(const struct attach *a, size_t e,
 	for (size_t t = 0; t < a->n_attached; t++) {
 		const struct attached *at = &a->attached[t];
 		/* That of a thread and a CPU is enabled on whichever CPU the thread is. */
-		uint64_t part = at->tid == ALL ? 1 : a->n_slots;
+		uint64_t part = at->tid == ATTACH_ALL ? 1 : a->n_slots;
 
 		for (size_t i = e; which(a, at, e) && i < attach_per_thread(a);
 		     i += attach_per_cpu(a))

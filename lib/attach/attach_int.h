@@ -8,9 +8,6 @@
 
 #include "attach/attach.h"
 
-/* Instead of a thread: all that a CPU runs. */
-static const pid_t ALL = -1;
-
 /* What a number of a thread's events on a CPU means. The numbers are those of the session's
  * events, then the witness's and the counter's, then that of the records besides samples where
  * samples send signals, then those of the session's events again where they are sampled early. */
@@ -30,8 +27,7 @@ enum part attach_part(const struct attach *a, pid_t tid, size_t i, size_t *e);
 /* The first number of those that are sampled early. */
 size_t attach_first_early(const struct attach *a);
 
-/* Descriptors of a thread on a CPU, and on all. */
-size_t attach_per_cpu(const struct attach *a);
+/* Descriptors of a thread on all CPUs. */
 size_t attach_per_thread(const struct attach *a);
 
 /* Close @n of them; each becomes -1. */

@@ -29,7 +29,7 @@ size_t attach_per_cpu(const struct attach *a)
 enum part attach_part(const struct attach *a, pid_t tid, size_t i, size_t *e)
 {
 	const struct session *s = a->session;
-	bool cpus = tid == ALL, early = i >= attach_first_early(a);
+	bool cpus = tid == ATTACH_ALL, early = i >= attach_first_early(a);
 	bool split;
 
 	*e = early ? i - attach_first_early(a) : i;
@@ -78,7 +78,7 @@ static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cp
 		    struct err *err)
 {
 	const char *name = name_of(a->session, part, e);
-	bool cgroup = tid == ALL && a->cgroup >= 0 && part == PART_SAMPLES;
+	bool cgroup = tid == ATTACH_ALL && a->cgroup >= 0 && part == PART_SAMPLES;
 	bool alone = !cgroup && leader < 0;
 	int fd = cgroup ? perf_event_open_cgroup(attr, a->cgroup, slot->cpu) :
 		 alone	? perf_ring_open_into(&slot->ring, attr, tid) :
@@ -87,7 +87,7 @@ static int open_one(const struct attach *a, int *ret, pid_t tid, const struct cp
 
 	if (fd < 0)
 		return perf_event_explain(fd, name, attr, err);
-	if (tid == ALL)
+	if (tid == ATTACH_ALL)
 		r = add_program(a, part, e, fd);
 	if (r == 0 && !alone)
 		r = perf_ring_attach(&slot->ring, fd);
@@ -113,7 +113,7 @@ static struct perf_event_attr attr_of(const struct attach *a, pid_t tid, enum pa
 					    a->session->events[e].attr;
 
 	return perf_event_final(&chosen, &(struct perf_use){ .counts = part == PART_COUNT,
-							     .cpu = tid == ALL,
+							     .cpu = tid == ATTACH_ALL,
 							     .inherit = a->inherit,
 							     .begins = a->begun,
 							     .later = later,
@@ -157,7 +157,7 @@ int attach_open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, boo
 		   struct err *err)
 {
 	const struct session *s = a->session;
-	bool side = tid != ALL || !a->split;
+	bool side = tid != ATTACH_ALL || !a->split;
 	size_t n = attach_per_cpu(a), early = attach_first_early(a);
 	int r = 0;
 
@@ -175,7 +175,7 @@ int attach_open_on(const struct attach *a, pid_t tid, size_t slot, int *fds, boo
 	}
 	if (r < 0)
 		attach_close_fds(fds, attach_per_cpu(a));
-	else if (tid == ALL)
+	else if (tid == ATTACH_ALL)
 		attach_publish_samplers(a, slot, fds);
 	return r;
 }

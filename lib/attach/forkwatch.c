@@ -63,20 +63,12 @@ static bool forks(long nr)
 	return nr == SYS_clone || nr == SYS_clone3;
 }
 
-/* Asleep, and not inside fork(). /proc/PID/task/TID/syscall says "running", or the number
- * of the system call that it waits in, or -1 (proc(5)). */
+/* Asleep, and not inside fork(). */
 static bool waits_elsewhere(pid_t tid)
 {
-	_cleanup_free_ char *text = NULL;
-	char path[64], *end;
-	size_t n;
-	long nr;
+	struct proc_wait at;
 
-	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
-	if (proc_read_file(path, &text, &n) < 0)
-		return false;
-	nr = strtol(text, &end, 10);
-	return end != text && !forks(nr);
+	return proc_syscall(tid, tid, &at) == 0 && !forks(at.syscall);
 }
 
 bool forkwatch_forked(struct forkwatch *w, pid_t tid, uint64_t opened_ns, uint64_t until_ns)

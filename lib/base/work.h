@@ -76,7 +76,6 @@ struct work_origin {
 	int syscalls_fd; /* syscall_count_open(); 0 or less: they are not counted */
 };
 
-
 /* Time and system calls by now, and nothing counted yet: work_add_to(). */
 void work_look(const struct work_origin *origin, struct work_moment *ret);
 

@@ -114,7 +114,7 @@ static enum provenance torn(struct stats *s, enum pystack_end end)
 	return PROV_TORN;
 }
 
-/* Also that there is no Python stack was read at some time. */
+/* That there is no Python stack was read, too, and is judged likewise. */
 static enum provenance provenance_of(struct stats *s, struct pending *p, enum judgement j,
 				     const struct pystack_result *res, bool unchanged)
 {

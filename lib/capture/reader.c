@@ -26,8 +26,7 @@ enum { JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
 static bool event_in_kernel(const struct perf_event_attr *a)
 {
 	return a->type == PERF_TYPE_TRACEPOINT ||
-	       (a->type == PERF_TYPE_SOFTWARE && a->config != PERF_COUNT_SW_CPU_CLOCK &&
-		a->config != PERF_COUNT_SW_TASK_CLOCK);
+	       (a->type == PERF_TYPE_SOFTWARE && !perf_event_is_clock(a));
 }
 
 static bool is_switch(const struct perf_event_attr *a)
@@ -49,11 +48,7 @@ static uint32_t twin_of_witness(const struct session *session)
 
 static bool is_wanted(const struct reader_config *c, pid_t pid, pid_t tid)
 {
-	bool found = !c->n_tids;
-
-	for (size_t i = 0; !found && i < c->n_tids; i++)
-		found = c->tids[i] == tid;
-	return found && (c->split || ours_has(c->ours, pid));
+	return watch_wants(c, tid) && (c->split || ours_has(c->ours, pid));
 }
 
 static void pass_on(struct reader *r, const struct proof_switch *sw)

@@ -52,13 +52,18 @@ static void put_head(const struct reader *r, enum tape_type type, const struct t
 	put_reader(r, type, h, (struct bytes){ 0 });
 }
 
-/* Of a reader's chunk: which, and when. */
-static void begin(struct tape_head *h, const struct reader *r)
+/* Of a reader's chunk: which, and of when. */
+static void begin_at(struct tape_head *h, const struct reader *r, uint64_t time)
 {
 	h->n = 0;
 	h->full = false;
 	tape_put(h, TAPE_SLOT_INDEX, r->slot->index);
-	tape_put(h, TAPE_TIME, now_ns());
+	tape_put(h, TAPE_TIME, time);
+}
+
+static void begin(struct tape_head *h, const struct reader *r)
+{
+	begin_at(h, r, now_ns());
 }
 
 /* --- at the beginning --- */
@@ -193,10 +198,7 @@ static void taping_looked(struct reader *r, enum tap_look what, pid_t tid, uint6
 
 	for (uint32_t i = 0; i < n; i++)
 		heads[i] = i == r->slot->index ? own : r->cursor[i];
-	h.n = 0;
-	h.full = false;
-	tape_put(&h, TAPE_SLOT_INDEX, r->slot->index);
-	tape_put(&h, TAPE_TIME, r->taping->look_ns);
+	begin_at(&h, r, r->taping->look_ns);
 	tape_put(&h, TAPE_WHAT, what);
 	tape_put(&h, TAPE_TID, (uint64_t)tid);
 	tape_put_body(&h, TAPE_HEADS, n * sizeof(*heads));
@@ -284,10 +286,7 @@ static void taping_judged(struct reader *r, const struct pending *p)
 	const char *name = tape_provenances[p->prov];
 	struct tape_head h;
 
-	h.n = 0;
-	h.full = false;
-	tape_put(&h, TAPE_SLOT_INDEX, r->slot->index);
-	tape_put(&h, TAPE_TIME, p->s.time);
+	begin_at(&h, r, p->s.time);
 	tape_put(&h, TAPE_POS, p->pos);
 	tape_put(&h, TAPE_EVENT_INDEX, p->event);
 	tape_put_bytes(&h, TAPE_PROV, name, strlen(name));

@@ -267,7 +267,8 @@ static int parse_name(struct perf_spec *ret, struct err *err)
 		}
 	if (!strncmp(ret->name, "mem:", 4))
 		end = parse_mem(ret->name + 4, ret);
-	else if (!perf_names_find(ret->name, base, ret) && !find_raw(ret->name, base, ret))
+	else if (!find_generic(ret->name, base, ret) && !find_cache(ret->name, base, ret) &&
+		 !find_raw(ret->name, base, ret))
 		return parse_unresolved(ret, err);
 	return end ? parse_rest(end, ret, err) : malformed(ret, "mem:ADDR[/LEN][:rwx]", err);
 }
@@ -286,12 +287,8 @@ bool perf_names_in_kernel(const struct perf_spec *s)
 	return s->type == PERF_TYPE_TRACEPOINT ||
 	       (s->type == PERF_TYPE_SOFTWARE &&
 		(s->config == PERF_COUNT_SW_CONTEXT_SWITCHES ||
-		 s->config == PERF_COUNT_SW_CPU_MIGRATIONS));
-}
-
-bool perf_names_find(const char *name, size_t n, struct perf_spec *ret)
-{
-	return find_generic(name, n, ret) || find_cache(name, n, ret);
+		 s->config == PERF_COUNT_SW_CPU_MIGRATIONS ||
+		 s->config == PERF_COUNT_SW_CGROUP_SWITCHES));
 }
 
 /* Are the slashes in it those of a file, or before a length? */

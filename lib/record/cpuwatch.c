@@ -12,7 +12,6 @@
 
 enum { BIRTH_TRIES = 20, LOOK_SHARE = 100 };
 static const uint64_t LOOK_NS = 1000000000;
-static const pid_t ALL = -1; /* attach_cpus() */
 
 struct tids {
 	pid_t *tid; /* ascending */
@@ -123,7 +122,6 @@ int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n, size_t *p
 		t.n = 0;
 		r = append(&t, w->tids, w->n_tids);
 	}
-
 	sort(&t);
 	*ret = t.tid;
 	*n = t.n;
@@ -167,7 +165,7 @@ static int reach(const struct cpuwatch *w, struct cpus *ret)
 static int open_events(struct cpuwatch *w, struct cpu_slot *slot, struct err *err)
 {
 	if (w->wide)
-		return attach_cpu(w->attach, slot->index, &ALL, 1, err);
+		return attach_cpu(w->attach, slot->index, &ATTACH_ALL, 1, err);
 	for (int i = 0; i < BIRTH_TRIES; i++) {
 		struct tids before, after;
 		bool whole = false;
@@ -183,7 +181,7 @@ static int open_events(struct cpuwatch *w, struct cpu_slot *slot, struct err *er
 		free(before.tid);
 		if (whole)
 			return w->attach->on_cpus ?
-				       attach_cpu(w->attach, slot->index, &ALL, 1, err) :
+				       attach_cpu(w->attach, slot->index, &ATTACH_ALL, 1, err) :
 				       0;
 		attach_close_cpu(w->attach, slot->index);
 		if (r < 0)

@@ -260,20 +260,22 @@ static void use_cpu_events(struct recorder *r)
 	r->cpuwatch.wide = true;
 }
 
-/* Interrupts a second on a busy CPU by the events that may count there; 0: not known. */
-static uint64_t interrupt_rate(const struct session *s)
+/* Samples a second on a busy CPU, with @on_cpus of the events that may count there. 0: not known,
+ * for events that come in bursts too. */
+static uint64_t sample_rate(const struct session *s, bool on_cpus)
 {
 	uint64_t rate = 0;
 
 	for (size_t i = 0; i < s->n_events; i++) {
 		const struct perf_event_attr *a = &s->events[i].attr;
-		bool clock = perf_event_is_clock(a);
 
-		if (!event_place_may(&s->events[i], &s->how[i]))
+		if (on_cpus && !event_place_may(&s->events[i], &s->how[i]))
 			continue;
-		if (!a->freq && !clock)
+		if (!perf_event_is_clock(a) &&
+		    (!a->freq || a->type == PERF_TYPE_SOFTWARE ||
+		     a->type == PERF_TYPE_TRACEPOINT || a->type == PERF_TYPE_BREAKPOINT))
 			return 0;
-		rate += a->freq ? a->sample_freq : 1000000000 / a->sample_period;
+		rate += a->freq ? a->sample_freq : 1000000000 / MAX(a->sample_period, 1ull);
 	}
 	return rate;
 }
@@ -371,7 +373,7 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 		.on_threads = r->capture->on_threads,
 		.wide = wide && r->attach.witness,
 		.many = threads * cpus_count(&r->cpus) * s->n_events,
-		.rate = interrupt_rate(s),
+		.rate = sample_rate(s, true),
 	};
 	char why[256];
 
@@ -395,24 +397,6 @@ static int choose_place(struct recorder *r, bool wide, size_t threads, struct er
 		       0;
 }
 
-/* Samples a second on a busy CPU. 0: not known, for events that come in bursts too. */
-static size_t sample_rate(const struct session *s)
-{
-	size_t rate = 0;
-
-	for (size_t i = 0; i < s->n_events; i++) {
-		const struct perf_event_attr *a = &s->events[i].attr;
-		bool clock = perf_event_is_clock(a);
-
-		if (!clock &&
-		    (!a->freq || a->type == PERF_TYPE_SOFTWARE ||
-		     a->type == PERF_TYPE_TRACEPOINT || a->type == PERF_TYPE_BREAKPOINT))
-			return 0;
-		rate += a->freq ? a->sample_freq : 1000000000 / MAX(a->sample_period, 1ull);
-	}
-	return rate;
-}
-
 /* What a thread needs on a CPU, and what CPUs need besides. */
 static void add_wants(const struct recorder *r, struct attach_wants *w)
 {
@@ -425,7 +409,7 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 		w->threads = 1;
 	else if (r->place != PLACE_THREADS)
 		w->others += w->cpus * r->o.n_events;
-	w->rate = sample_rate(r->session);
+	w->rate = sample_rate(r->session, false);
 	w->sample = r->perf.stack;
 	w->prompt = r->capture->prompt;
 	w->others += r->o.n_pids + w->cpus * r->capture->cpu_fds; /* the former: pidfds */

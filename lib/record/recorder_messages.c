@@ -67,9 +67,8 @@ static bool goes_on(const struct target *t)
 
 static void take_up(struct recorder *r, pid_t pid, bool unborn)
 {
-	struct target *t;
-
 	uint64_t execed = births_execed(r->config.births, pid);
+	struct target *t;
 
 	tracker_new(&r->tracker, pid, execed);
 	t = targets_find(&r->tracker.targets, pid);

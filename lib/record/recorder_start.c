@@ -475,10 +475,8 @@ static void drop_ended(struct recorder *r)
 		if (r->pidfds[i] >= 0 && !proc_has_ended(r->pidfds[i]))
 			continue;
 		tracker_gone(&r->tracker, pid);
-		if (r->config.ours)
-			ours_set(r->config.ours, pid, false);
-		if (r->config.named)
-			ours_set(r->config.named, pid, false);
+		ours_set(r->config.ours, pid, false);
+		ours_set(r->config.named, pid, false);
 	}
 }
 

@@ -3,7 +3,6 @@
  * recorder_work - what a recording took: counts, and memory by what it grows with.
  */
 #include "capture/reader.h"
-#include "attach/attach_int.h"
 #include "record/recorder_int.h"
 #include "capture/slots.h"
 

@@ -73,7 +73,7 @@ uint64_t proc_age_ns(pid_t pid);
  * not read its memory. */
 bool proc_dumpable(pid_t pid);
 
-/* Does the process exist, and is @tid a thread that is not the leader? */
+/* Has a process, or another thread of one, this number? */
 bool proc_exists(pid_t pid);
 
 /* stat() of a link of /proc that leads to a file, by what the kernel knows of that: no file

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/idmap.h"
 #include "base/work.h"
 #include "python/pygil.h"
@@ -196,13 +197,10 @@ static bool list_targets(struct namer *n)
 
 /* --- names --- */
 
+/* No value of it is IDMAP_NONE. */
 static uint32_t hash_of(const char *s)
 {
-	uint32_t h = 2166136261;
-
-	while (*s)
-		h = (h ^ (unsigned char)*s++) * 16777619;
-	return h >> 1; /* IDMAP_NONE apart */
+	return (uint32_t)(hash_bytes(hash_seed.begin, s, strlen(s)) >> 34);
 }
 
 /* Learn the numbers of the threads that have come, and forget those that have ended. */

@@ -16,7 +16,7 @@ struct ours;
 struct ours *ours_create(const struct ours *like);
 void ours_destroy(struct ours *o);
 
-/* With @o NULL all are: events on threads see nothing else. */
+/* With @o NULL all are, and stay so: events on threads see nothing else. */
 bool ours_has(const struct ours *o, pid_t pid);
 void ours_set(struct ours *o, pid_t pid, bool ours);
 
