@@ -251,14 +251,13 @@ static int parse_level(struct record_options *o, const char *arg)
 
 static int parse_provenance(struct record_options *o, const char *arg)
 {
+	static const char *const names[] = { "exact", "late", "all" };
+	static const unsigned flags[] = { SESSION_ONLY_EXACT, SESSION_ONLY_LATE, 0 };
+	int i = cmd_word("--provenance", arg, names, ARRAY_SIZE(names));
+
 	o->session_flags &= ~(unsigned)(SESSION_ONLY_EXACT | SESSION_ONLY_LATE);
-	if (!strcmp(arg, "exact"))
-		o->session_flags |= SESSION_ONLY_EXACT;
-	else if (!strcmp(arg, "late"))
-		o->session_flags |= SESSION_ONLY_LATE;
-	else if (strcmp(arg, "all") != 0)
-		return usage("--provenance is one of exact, late, all; not '%s'", arg);
-	return 0;
+	o->session_flags |= flags[MAX(i, 0)];
+	return i < 0 ? EXIT_USAGE : 0;
 }
 
 static int parse_lines(struct record_options *o, const char *arg)
@@ -337,15 +336,11 @@ static int parse_native(struct said *s, const char *arg)
 
 static int parse_mode(struct record_options *o, const char *name)
 {
-	if (!strcmp(name, "cpu"))
-		o->rec.mode = RECORDER_CPU;
-	else if (!strcmp(name, "wall"))
-		o->rec.mode = RECORDER_WALL;
-	else if (!strcmp(name, "gil"))
-		o->rec.mode = RECORDER_GIL;
-	else
-		return usage("--mode is cpu, wall or gil, not '%s'", name);
-	return 0;
+	static const char *const names[] = { "cpu", "wall", "gil" };
+	int i = cmd_word("--mode", name, names, ARRAY_SIZE(names));
+
+	o->rec.mode = (enum recorder_mode)MAX(i, 0);
+	return i < 0 ? EXIT_USAGE : 0;
 }
 
 static int parse_unwinder(struct record_options *o, const char *name)
@@ -363,13 +358,10 @@ static int parse_unwinder(struct record_options *o, const char *name)
 static int parse_place(struct record_options *o, const char *name)
 {
 	static const char *const names[] = { "auto", "threads", "cpus" };
+	int i = cmd_word("--events-on", name, names, ARRAY_SIZE(names));
 
-	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
-		if (!strcmp(name, names[i])) {
-			o->rec.place = (enum place_wish)i;
-			return 0;
-		}
-	return usage("--events-on takes auto, cpus or threads, not '%s'", name);
+	o->rec.place = (enum place_wish)MAX(i, 0);
+	return i < 0 ? EXIT_USAGE : 0;
 }
 
 /* From here on: what the other options take is a part of it. */

@@ -189,7 +189,7 @@ static void publish(struct targets *t, struct target *add)
 		retire(t, old);
 }
 
-static void withdraw(struct targets *t, pid_t pid)
+void targets_remove(struct targets *t, pid_t pid)
 {
 	struct target_table *tab = atomic_load(&t->table);
 	uint32_t slot;
@@ -201,20 +201,12 @@ static void withdraw(struct targets *t, pid_t pid)
 	retire(t, old);
 }
 
-int targets_publish_new(struct targets *t, struct target *const *add, size_t n)
+int targets_publish(struct targets *t, struct target *const *add, size_t n)
 {
 	if (reserve_all(t, n) < 0 || reserve_slots(t, n) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		publish(t, add[i]);
-	return 0;
-}
-
-int targets_publish(struct targets *t, pid_t pid, struct target *add)
-{
-	if (add)
-		return targets_publish_new(t, &add, 1);
-	withdraw(t, pid);
 	return 0;
 }
 

@@ -118,12 +118,12 @@ void targets_each(struct targets *t, void (*each)(void *arg, struct target *targ
 /* The newest target with @pid, also one that was retired lately, or NULL. Control thread. */
 struct target *targets_latest(struct targets *t, pid_t pid);
 
-/* Publish @add (owned from now on), replacing a target of the same pid, or with
- * @add NULL remove @pid. Control thread. 0 or -ENOMEM. */
-int targets_publish(struct targets *t, pid_t pid, struct target *add);
+/* Publish @n targets (owned from now on), all or none; each takes the place of one with its pid.
+ * Control thread. 0 or -ENOMEM. */
+int targets_publish(struct targets *t, struct target *const *add, size_t n);
 
-/* Publish @n targets (owned from now on), all or none. Control thread. 0 or -ENOMEM. */
-int targets_publish_new(struct targets *t, struct target *const *add, size_t n);
+/* There is no target with @pid from now on. Control thread. */
+void targets_remove(struct targets *t, pid_t pid);
 
 /* A reader met a sample of @t's thread @tid. Any thread. */
 static inline void target_note_ran(struct target *t, pid_t tid)

@@ -140,7 +140,7 @@ struct target *tracker_add(struct tracker *t, pid_t pid, uint64_t begun_ns)
 
 	if (!target)
 		return NULL;
-	if (targets_publish(&t->targets, pid, target) == 0) {
+	if (targets_publish(&t->targets, &target, 1) == 0) {
 		open_target(t, target);
 		return target;
 	}
@@ -203,7 +203,7 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 	if (target_had_none(parent, time))
 		child->none_ns = time;
 	atomic_init(&child->state, state);
-	if (targets_publish(&t->targets, pid, child) < 0) {
+	if (targets_publish(&t->targets, &child, 1) < 0) {
 		free(child);
 		return;
 	}
@@ -239,7 +239,7 @@ int tracker_wake(struct tracker *t, struct target *target)
 
 void tracker_gone(struct tracker *t, pid_t pid)
 {
-	targets_publish(&t->targets, pid, NULL);
+	targets_remove(&t->targets, pid);
 }
 
 void tracker_quarantine(struct tracker *t, pid_t pid)

@@ -123,7 +123,7 @@ static int add_descendants(struct tracker *t, const pid_t *pids, size_t n)
 		k += r == 0;
 	}
 	if (r == 0)
-		r = targets_publish_new(&t->targets, add, k);
+		r = targets_publish(&t->targets, add, k);
 	for (size_t i = 0; r < 0 && i < k; i++)
 		free(add[i]);
 	for (size_t i = done; r == 0 && i < t->targets.n_all; i++) {

@@ -64,7 +64,7 @@ static void apply_target(struct player *p, struct bytes chunk)
 
 	if (tape_get(chunk, TAPE_IS, 0) & TAPE_GONE) {
 		if (t)
-			targets_publish(&p->targets, pid, NULL);
+			targets_remove(&p->targets, pid);
 		return;
 	}
 	if (pid <= 0)
@@ -72,7 +72,7 @@ static void apply_target(struct player *p, struct bytes chunk)
 	if (!t || t->py.program != program)
 		t = fresh = calloc(1, sizeof(*t));
 	tape_get_target(chunk, t);
-	if (fresh && targets_publish(&p->targets, pid, t) < 0)
+	if (fresh && targets_publish(&p->targets, &t, 1) < 0)
 		abort();
 	ours_set(p->config.ours, pid, true);
 	if (atomic_load(&t->state) == TARGET_PYTHON && t->code.build_id_n)

@@ -87,7 +87,7 @@ static inline struct target *publish(struct fix *f, pid_t pid, int state)
 	struct target *t = target_create(pid);
 
 	t->state = state;
-	assert_int_equal(targets_publish(&f->targets, pid, t), 0);
+	assert_int_equal(targets_publish(&f->targets, &t, 1), 0);
 	return t;
 }
 

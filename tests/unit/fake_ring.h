@@ -186,7 +186,7 @@ static inline struct fake *fake_create(uint16_t version)
 	f->target->py = (struct pystack_target){
 		.pid = getpid(), .program = 1, .layout = f->w->l, .walk = f->w->walk
 	};
-	assert_int_equal(targets_publish(&f->targets, getpid(), f->target), 0);
+	assert_int_equal(targets_publish(&f->targets, &f->target, 1), 0);
 	/* Its events may be older than we are. */
 	targets_open(&f->targets, f->target);
 	f->t = now_ns();

@@ -805,7 +805,7 @@ static void memory_that_is_gone(void **state)
 	t->py = f->target->py;
 	t->py.pid = gone;
 	t->py.program = 2;
-	assert_int_equal(targets_publish(&f->targets, gone, t), 0);
+	assert_int_equal(targets_publish(&f->targets, &t, 1), 0);
 	for (int other = 0; other < 2; other++) {
 		pid_t tid = other ? FAKE_TID : gone;
 

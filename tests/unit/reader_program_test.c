@@ -87,13 +87,13 @@ enum { PARENT = 77 };
 /* The target is our process' parent; of ours the control thread has not heard. */
 static void know_parent_alone(struct fake *f)
 {
-	assert_int_equal(targets_publish(&f->targets, getpid(), NULL), 0);
+	targets_remove(&f->targets, getpid());
 	f->target = target_create(PARENT);
 	f->target->state = TARGET_PYTHON;
 	f->target->py = (struct pystack_target){
 		.pid = PARENT, .program = 1, .layout = f->w->l, .walk = f->w->walk
 	};
-	assert_int_equal(targets_publish(&f->targets, PARENT, f->target), 0);
+	assert_int_equal(targets_publish(&f->targets, &f->target, 1), 0);
 	f->c.follow = true;
 }
 

@@ -25,7 +25,7 @@ static struct target *publish(struct targets *t, pid_t pid)
 	assert_non_null(add);
 	assert_int_equal(add->pid, pid);
 	assert_int_equal(atomic_load(&add->state), TARGET_PENDING);
-	assert_int_equal(targets_publish(t, pid, add), 0);
+	assert_int_equal(targets_publish(t, &add, 1), 0);
 	return add;
 }
 
@@ -58,10 +58,10 @@ static void replaced_and_removed(void **state)
 	assert_ptr_equal(targets_find(&t, 7), b);
 	assert_int_equal(a->pid, 7);
 	assert_int_equal(t.n, 2);
-	assert_int_equal(targets_publish(&t, 7, NULL), 0);
+	targets_remove(&t, 7);
 	assert_null(targets_find(&t, 7));
 	assert_non_null(targets_find(&t, 8));
-	assert_int_equal(targets_publish(&t, 99, NULL), 0); /* was never there */
+	targets_remove(&t, 99); /* was never there */
 	assert_int_equal(t.n, 1);
 	assert_int_equal(t.n_all, 3);
 	targets_deinit(&t);
@@ -79,7 +79,7 @@ static void many(void **state)
 	for (int i = 0; i < N; i++)
 		assert_ptr_equal(targets_find(&t, 1 + i * 16), all[i]);
 	for (int i = 0; i < N; i += 2)
-		assert_int_equal(targets_publish(&t, 1 + i * 16, NULL), 0);
+		targets_remove(&t, 1 + i * 16);
 	for (int i = 0; i < N; i++) {
 		assert_ptr_equal(targets_find(&t, 1 + i * 16), i % 2 ? all[i] : NULL);
 		assert_null(targets_find(&t, 2 + i * 16));
@@ -124,7 +124,7 @@ static void found_while_others_change(void **state)
 	for (int i = 0; i < 10 * TARGETS_RETIRED; i++) {
 		publish(&t, 2);
 		publish(&t, 3 + i % 50);
-		assert_int_equal(targets_publish(&t, 2, NULL), 0);
+		targets_remove(&t, 2);
 		targets_reap(&t);
 	}
 	atomic_store(&l.stop, true);
@@ -164,7 +164,7 @@ static void retired_are_freed(void **state)
 		if (i == TURNS / 2) {
 			epoch_enter(&t.epoch, &user);
 			assert_ptr_equal(targets_find(&t, STAY + 2), seen);
-			assert_int_equal(targets_publish(&t, STAY + 2, NULL), 0);
+			targets_remove(&t, STAY + 2);
 		}
 		if (i == TURNS * 3 / 4) {
 			assert_int_equal(seen->pid, STAY + 2);
@@ -172,7 +172,7 @@ static void retired_are_freed(void **state)
 			epoch_leave(&user);
 		}
 		publish(&t, pid);
-		assert_int_equal(targets_publish(&t, pid, NULL), 0);
+		targets_remove(&t, pid);
 		targets_reap(&t);
 		if (i < TURNS / 2)
 			most = t.n_all > most ? t.n_all : most;
@@ -230,7 +230,7 @@ static void had_none(void **state)
 	assert_false(target_had_none(a, 11));
 	b = target_create(7);
 	b->begun_ns = 20;
-	assert_int_equal(targets_publish(&t, 7, b), 0);
+	assert_int_equal(targets_publish(&t, &b, 1), 0);
 	assert_true(target_had_none(a, 10));
 	assert_false(target_had_none(a, 15));
 	assert_false(target_had_none(a, 20)); /* nobody has looked yet */
@@ -239,7 +239,7 @@ static void had_none(void **state)
 	assert_true(target_had_none(b, 30));
 	assert_false(target_had_none(b, 10)); /* before it began */
 	assert_false(target_had_none(b, 31));
-	assert_int_equal(targets_publish(&t, 7, NULL), 0);
+	targets_remove(&t, 7);
 	assert_true(target_had_none(a, 25)); /* gone, and still known */
 	targets_deinit(&t);
 }
