@@ -88,7 +88,8 @@ static int open_unforked(struct attach *a, struct attached *t, struct err *err)
 
 	for (int i = 0; r == 0 && forked && i < FORK_TRIES; i++) {
 		struct forkwatch w;
-		bool watched = a->inherit && t->tid != ATTACH_ALL && forkwatch_open(&w, t->tid) == 0;
+		bool watched = a->inherit && t->tid != ATTACH_ALL &&
+			       forkwatch_open(&w, t->tid) == 0;
 
 		if (i > 0)
 			attach_close_fds(t->fds, attach_per_thread(a));

@@ -152,7 +152,9 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 			perf_ring_peek(&slot->ring, pos, end, sizeof(end));
 
 		work_add(WORK_records, 1);
-		if (h.size < sizeof(h) || h.size % 8)
+		atomic_thread_fence(memory_order_acquire);
+		/* Nobody has taken it from the ring meanwhile, so it was not overwritten. */
+		if (perf_ring_tail(&slot->ring) > pos || h.size < sizeof(h) || h.size % 8)
 			return true;
 		if (proof_is_switch(&h, end, &sw) && sw.out) {
 			proof_note_out(c, slot, sw.tid, sw.time);

@@ -719,6 +719,46 @@ static void births_that_are_no_longer_there(void **state)
 	ours_destroy(f->config.ours);
 }
 
+static struct fake *overwriting;
+
+/* The page is read for the first time: just before, its reader has taken all, and the kernel has
+ * written over it. */
+static void overwrite(int sig)
+{
+	(void)sig;
+	mprotect(overwriting->map + PAGE, PAGE, PROT_READ | PROT_WRITE);
+	memset(overwriting->map + PAGE, 0xff, PAGE);
+	overwriting->page.data_tail = overwriting->page.data_head;
+}
+
+/* Nothing of a record is noted that was overwritten while it was copied: neither that any thread
+ * came onto a CPU at the end of all time, nor that any process became another program then. */
+static void records_that_are_overwritten(void **state)
+{
+	struct fake *f = overwriting = *state;
+	struct sigaction act = { .sa_handler = overwrite }, was;
+	struct record r[2];
+
+	assert_int_equal(sigaction(SIGSEGV, &act, &was), 0);
+	f->config.births = births_create();
+	record_switch(&r[0], IN, TID, 500);
+	record_exec(&r[1], TID, TID, 500, 3, 99);
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++) {
+		uint64_t at = PAGE + PERF_TRAILER - r[i].n, cursor = 0;
+
+		ring_at(f, at, at);
+		ring_write(f, r[i].bytes, r[i].n);
+		assert_int_equal(mprotect(f->map + PAGE, PAGE, PROT_NONE), 0);
+		assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+		assert_int_equal(f->page.data_tail, f->page.data_head);
+	}
+	for (size_t i = 0; i < LAST_IN; i++)
+		assert_int_equal(f->config.last_in[i], 0);
+	assert_int_equal(births_execed(f->config.births, -1), 0);
+	births_destroy(f->config.births);
+	sigaction(SIGSEGV, &was, NULL);
+}
+
 static void births_note_exec(struct fake *f, pid_t pid, uint64_t time)
 {
 	struct record r;
@@ -818,6 +858,7 @@ int main(void)
 		TEST(a_cpu_goes),
 		TEST(births_in_another_ring),
 		TEST(births_that_are_no_longer_there),
+		TEST(records_that_are_overwritten),
 		TEST(who_inherits),
 		TEST(births_in_all_other_rings),
 		cmocka_unit_test(without_tables),
