@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * reader_int - what the files of a reader share, and nobody else sees: reader.c (the
- * thread and its ring), hold.c (reading and judging), program.c (what is read), emit.c
+ * thread), scan.c (its ring), hold.c (reading and judging), program.c (what is read), emit.c
  * (queueing).
  */
 #ifndef READER_INT_H
@@ -130,6 +130,10 @@ struct reader {
 struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot);
 void reader_destroy(struct reader *r);
 bool reader_drain(struct reader *r, uint64_t shed_left, bool last);
+
+/* scan.c: take in the record at @pos of its ring, which lies before the head. Where the next one
+ * is. */
+uint64_t scan_record(struct reader *r, uint64_t pos);
 
 /* The taps, where there are some. */
 static inline void tap_look(struct reader *r, enum tap_look what, pid_t tid)

@@ -5,7 +5,6 @@
 #include "record/recorder_int.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -25,7 +24,6 @@
 #include "base/stats.h"
 
 enum {
-	MAX_GIVEN_UP = 5, /* files that a person is told of */
 	LEFT_MS = 50,	  /* until it is told who is left when the named ones have ended */
 	WATCH_MS = 1000,  /* who sees a reader inside a read kicks the control thread before */
 	NOTE_NS = 500000000,
@@ -263,80 +261,6 @@ static int wake_readers(struct recorder *r)
 	return (int)((r->wake_ns - now) / 1000000) + 1;
 }
 
-/* What is told once, when the counter is not zero any more. */
-static const struct {
-	size_t counter; /* in struct stats */
-	const char *text;
-} limits[] = {
-	{ offsetof(struct stats, unnamed),
-	  "names and stacks have used up their part of --memory: new ones are [unnamed] from "
-	  "here on (raise --memory)" },
-	{ offsetof(struct stats, nameless),
-	  "native names have used up their part of --memory: new ones are [unknown] or [anon] "
-	  "from here on (raise --memory)" },
-	{ offsetof(struct stats, unplaced),
-	  "source lines of native frames have used up their part of --memory: further ones "
-	  "have names only (raise --memory)" },
-	{ offsetof(struct stats, unmapped),
-	  "processes have more maps than their part of --memory has room for: code in further "
-	  "ones has no native names (raise --memory)" },
-	{ offsetof(struct stats, remapped),
-	  "a process that has many maps changes them all the time: code in some of them has no "
-	  "native names" },
-	{ offsetof(struct stats, unlined),
-	  "Python functions say that they have more lines than perf.data has room for: some "
-	  "have no lines from here on" },
-	{ offsetof(struct stats, side_lost),
-	  "records of functions, files or processes were lost: some stacks lack names "
-	  "(side_lost= with -v)" },
-	{ offsetof(struct stats, unread),
-	  "memory, descriptors, threads or the size of files (ulimit -f) ran out: some stacks "
-	  "lack names (unread= with -v)" },
-};
-
-/* A file ended whoever read it. Not each is told where there are many. */
-static void tell_given_up(struct recorder *r)
-{
-	char path[PATH_MAX];
-
-	if (!STATS_GET(r->session->stats, bad_file) ||
-	    !file_helper_given_up(r->session->file_helper, path))
-		return;
-	if (r->n_given_up++ < MAX_GIVEN_UP)
-		note_say(&r->o.note,
-			 "whoever reads %s ends: code in it has no names (bad_file= with -v)",
-			 path);
-}
-
-/* A file has not answered in time. Who has nobody tell it leaves that to its caller. */
-static void tell_slow(struct recorder *r)
-{
-	char path[PATH_MAX];
-
-	if (r->o.note.take && r->session->file_helper && r->n_slow < MAX_GIVEN_UP &&
-	    file_helper_was_slow(r->session->file_helper, path)) {
-		r->n_slow++;
-		note_say(&r->o.note, "'%s' does not answer: code in it has no names until it does",
-			 path);
-	}
-}
-
-/* A table that targets feed is full, or names could not be had: a person is told once. */
-static void tell_limits(struct recorder *r)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		const char *counter = (const char *)r->session->stats + limits[i].counter;
-
-		if (r->told_limits >> i & 1 ||
-		    !atomic_load((const _Atomic uint64_t *)(const void *)counter))
-			continue;
-		r->told_limits |= 1u << i;
-		note_say(&r->o.note, "%s", limits[i].text);
-	}
-	tell_given_up(r);
-	tell_slow(r);
-}
-
 static void replace_namer(struct recorder *r, pid_t pid)
 {
 	STATS_ADD(r->session->stats, stuck_reads, 1);
@@ -475,7 +399,7 @@ static int look_after(struct recorder *r)
 	soon = MIN(soon, other);
 	other = recorder_pace(r);
 	soon = MIN(soon, other);
-	tell_limits(r);
+	recorder_tell_limits(r);
 	if (r->last >= 0 && !r->told_left)
 		soon = MIN(soon, LEFT_MS);
 	cpuwatch_look(&r->cpuwatch);
@@ -555,7 +479,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	namer_stop(r->namer);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
-	tell_limits(r);
+	recorder_tell_limits(r);
 	if (code == 0)
 		recorder_balance(r, ret);
 	fill_summary(r, ret);

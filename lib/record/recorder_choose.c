@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "attach/events.h"
 #include "attach/memory_plan.h"
@@ -14,7 +13,6 @@
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
 #include "record/recorder_int.h"
-#include "targets/target_cgroup.h"
 #include "watch/proof.h"
 
 static void prepare_preempt(struct recorder *r)
@@ -127,17 +125,6 @@ static int choose_capture(struct recorder *r, const struct capture_want *want, s
 	return 0;
 }
 
-/* Their events would be taken up in the child's context, as its own, and fail: so would
- * fork(). */
-static bool has_probe(const struct recorder *r)
-{
-	bool probe = false;
-
-	for (size_t i = 0; i < r->o.n_events; i++)
-		probe |= *r->o.events[i].file;
-	return probe;
-}
-
 /* Events that mean something in the targets alone. */
 static bool has_address(const struct recorder *r)
 {
@@ -145,7 +132,7 @@ static bool has_address(const struct recorder *r)
 
 	for (size_t i = 0; i < r->o.n_events; i++)
 		breakpoint |= r->o.events[i].type == PERF_TYPE_BREAKPOINT;
-	return breakpoint || has_probe(r);
+	return breakpoint || recorder_has_probe(r);
 }
 
 /* True also where that can't be told. */
@@ -199,7 +186,7 @@ static void note_choice(const struct recorder *r, const char *fallback, bool ker
 			 r->capture->name);
 	if (r->why.text[0])
 		note_say(&r->o.note, "capture %s: %s", r->capture->name, r->why.text);
-	if (has_probe(r))
+	if (recorder_has_probe(r))
 		note_say(&r->o.note, "the kernel puts a breakpoint into the code of the "
 				     "targets for each uprobe, until the recording ends");
 	if (r->perf.inherit && r->perf.threads_only &&
@@ -227,7 +214,7 @@ static int choose_all(struct recorder *r, struct err *err)
 		.said = r->o.said,
 		.value = r->o.value,
 		.kernel = r->o.kernel,
-		.inherit = r->o.n_tids == 0 && !has_probe(r) && !r->o.scope,
+		.inherit = r->o.n_tids == 0 && !recorder_has_probe(r) && !r->o.scope,
 		.threads_only = !r->o.follow,
 		.on_exec = r->o.child,
 		.stack = r->o.native ? r->o.stack_bytes : CAPTURE_STACK_BYTES,
@@ -260,143 +247,6 @@ static void use_cpu_events(struct recorder *r)
 	r->cpuwatch.wide = true;
 }
 
-/* Samples a second on a busy CPU, with @on_cpus of the events that may count there. 0: not known,
- * for events that come in bursts too. */
-static uint64_t sample_rate(const struct session *s, bool on_cpus)
-{
-	uint64_t rate = 0;
-
-	for (size_t i = 0; i < s->n_events; i++) {
-		const struct perf_event_attr *a = &s->events[i].attr;
-
-		if (on_cpus && !event_place_may(&s->events[i], &s->how[i]))
-			continue;
-		if (!perf_event_is_clock(a) &&
-		    (!a->freq || a->type == PERF_TYPE_SOFTWARE ||
-		     a->type == PERF_TYPE_TRACEPOINT || a->type == PERF_TYPE_BREAKPOINT))
-			return 0;
-		rate += a->freq ? a->sample_freq : 1000000000 / MAX(a->sample_period, 1ull);
-	}
-	return rate;
-}
-
-static bool some_may(const struct session *s)
-{
-	for (size_t i = 0; i < s->n_events; i++)
-		if (event_place_may(&s->events[i], &s->how[i]))
-			return true;
-	return false;
-}
-
-/* The cgroup that the targets have to themselves, if they have one. */
-static int own_cgroup(struct recorder *r)
-{
-	struct targets *t = &r->tracker.targets;
-	_cleanup_free_ pid_t *pids = calloc(t->n_all + 1, sizeof(*pids));
-	size_t n = 0;
-
-	for (size_t i = 0; pids && i < t->n_all; i++)
-		if (targets_find(t, t->all[i]->pid) == t->all[i])
-			pids[n++] = t->all[i]->pid;
-	if (n)
-		qsort(pids, n, sizeof(*pids), proc_compare_pids);
-	return n ? target_cgroup_open(pids, n) : -ENOENT;
-}
-
-static bool all_may(const struct session *s)
-{
-	bool all = true;
-
-	for (size_t i = 0; i < s->n_events; i++)
-		all = all && event_place_may(&s->events[i], &s->how[i]) &&
-		      !perf_event_is_switch(&s->events[i].attr);
-	return all;
-}
-
-/* Those of a PID namespace inside ours are not in the table, so nothing of theirs is exact. */
-static bool all_known(struct recorder *r)
-{
-	struct targets *t = &r->tracker.targets;
-	bool all = true, whole = bpf_knows_all();
-
-	for (size_t i = 0; !whole && i < t->n_all; i++)
-		all = all && (bpf_knows(t->all[i]->pid) || !proc_lives(t->all[i]->pid));
-	return all;
-}
-
-/* CPUs have numbers below. */
-static uint32_t cpu_numbers(const struct recorder *r)
-{
-	uint32_t n = 0;
-
-	for (int cpu = cpus_next(&r->possible, 0); cpu >= 0;
-	     cpu = cpus_next(&r->possible, cpu + 1))
-		n = (uint32_t)cpu + 1;
-	return n;
-}
-
-/* Where events would be at @place: the table, and the filter that goes with it. */
-static bool load_table(struct recorder *r, enum event_place place)
-{
-	/* Waits need records of switches. */
-	if (r->o.mode == RECORDER_WALL || (place != PLACE_CPUS && place != PLACE_CGROUP) ||
-	    !all_may(r->session) || !r->capture->prompt || !all_known(r))
-		return false;
-	if (run_table_init(&r->table, cpu_numbers(r), r->config.switches_hidden) < 0)
-		return false;
-	if (stranger_filter_init(&r->filter, &r->table) == 0)
-		return true;
-	run_table_deinit(&r->table);
-	return false;
-}
-
-/* The BPF programs of events on CPUs. A cgroup of their own needs no filter. */
-static void load_programs(struct recorder *r, struct place_facts *f)
-{
-	char why[256];
-
-	f->filter = !f->cgroup;
-	r->by_table = load_table(r, event_place_choose(f, why));
-	if (!r->by_table && !f->cgroup)
-		f->filter = stranger_filter_init(&r->filter, NULL) == 0;
-}
-
-/* Which events count on CPUs, before it is planned what all of them need. */
-static int choose_place(struct recorder *r, bool wide, size_t threads, struct err *err)
-{
-	struct session *s = r->session;
-	struct place_facts f = {
-		.wish = r->o.scope && r->o.place == PLACE_AUTO ? PLACE_ON_CPUS : r->o.place,
-		.eligible = some_may(s),
-		.follows = !r->o.n_tids && !has_probe(r),
-		.probes = has_probe(r),
-		.on_threads = r->capture->on_threads,
-		.wide = wide && r->attach.witness,
-		.many = threads * cpus_count(&r->cpus) * s->n_events,
-		.rate = sample_rate(s, true),
-	};
-	char why[256];
-
-	if (f.eligible && f.follows && f.wide && !f.on_threads && !r->o.child && !r->o.scope)
-		r->cgroup = own_cgroup(r);
-	f.cgroup = r->cgroup >= 0;
-	if (f.eligible && f.follows && f.wide && !f.on_threads)
-		load_programs(r, &f);
-	r->place = event_place_choose(&f, why);
-	r->place_facts = f;
-	snprintf(r->place_why, sizeof(r->place_why), "%s: %s",
-		 r->place == PLACE_THREADS	 ? "events on threads" :
-		 r->place == PLACE_THREADS_FIRST ? "events on threads at first" :
-						   "events on CPUs",
-		 why);
-	s->place = r->place_why;
-	for (size_t i = 0; r->place != PLACE_THREADS && i < s->n_events; i++)
-		s->how[i].on_cpus = event_place_may(&s->events[i], &s->how[i]);
-	return r->o.place == PLACE_ON_CPUS && r->place == PLACE_THREADS ?
-		       err_set(err, -EPERM, "--events-on cpus: %s", why) :
-		       0;
-}
-
 /* What a thread needs on a CPU, and what CPUs need besides. */
 static void add_wants(const struct recorder *r, struct attach_wants *w)
 {
@@ -409,32 +259,13 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 		w->threads = 1;
 	else if (r->place != PLACE_THREADS)
 		w->others += w->cpus * r->o.n_events;
-	w->rate = sample_rate(r->session, false);
+	w->rate = recorder_sample_rate(r->session, false);
 	w->sample = r->perf.stack;
 	w->prompt = r->capture->prompt;
 	w->others += r->o.n_pids + w->cpus * r->capture->cpu_fds; /* the former: pidfds */
 	if (r->session->places)
 		w->others += PLACES_FDS;
 	w->may_add = r->attach.witness && r->place == PLACE_THREADS;
-}
-
-/* Counting on threads besides needs more descriptors than there are, or (@joins) can't be had of
- * who comes: do without. */
-static void give_up_place(struct recorder *r, bool joins)
-{
-	r->place = PLACE_THREADS;
-	snprintf(r->place_why, sizeof(r->place_why), "events on CPUs only: %s",
-		 joins ? "so that processes can join" :
-			 "threads would need too many descriptors");
-	for (size_t i = 0; i < r->session->n_events; i++)
-		r->session->how[i].on_cpus = false;
-	stranger_filter_deinit(&r->filter);
-	if (r->by_table)
-		run_table_deinit(&r->table);
-	r->by_table = false;
-	if (r->cgroup >= 0)
-		close(r->cgroup);
-	r->cgroup = -1;
 }
 
 /* Of --memory, what names and stacks may take, and of that source lines: one part in so many.
@@ -517,7 +348,7 @@ static int plan(struct recorder *r, struct err *err)
 		!r->capture->sees_registers && events_can_witness(r->session, somebody(r));
 	wide = !r->capture->on_threads && !has_address(r) &&
 	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
-	ret = choose_place(r, wide, w.threads, err);
+	ret = recorder_choose_place(r, wide, w.threads, err);
 	if (ret < 0)
 		return ret;
 	add_wants(r, &w);
@@ -530,7 +361,7 @@ static int plan(struct recorder *r, struct err *err)
 		return ret;
 	if (r->plan.wide) {
 		note_say(&r->o.note, "%s", r->plan.why);
-		give_up_place(r, w.joins);
+		recorder_give_up_place(r, w.joins);
 	}
 	r->plan.wide = r->plan.wide || r->by_table;
 	if (r->plan.wide)
@@ -571,7 +402,7 @@ static int check_gil(const struct recorder *r, struct err *err)
 static void load_sight(struct recorder *r)
 {
 	if (r->config.switches_hidden && r->place_facts.rate > PLACE_CHEAP_HZ &&
-	    sight_init(&r->sight, cpu_numbers(r)) == 0)
+	    sight_init(&r->sight, recorder_cpu_numbers(r)) == 0)
 		r->config.sight = &r->sight;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * recorder_int - what the files of a recorder share, and nobody else sees: recorder.c (its
- * life and its loop), recorder_choose.c, recorder_start.c, recorder_messages.c,
- * recorder_end.c.
+ * life and its loop), and what the other recorder_*.c do for it.
  */
 #ifndef RECORDER_INT_H
 #define RECORDER_INT_H
@@ -94,7 +93,7 @@ struct recorder {
 	struct err why;	       /* why not a better capture */
 	struct work_moment half, end; /* of the time that was asked for, and of the loop */
 	bool warned_budget, warned_stall, warned_new, child_ran;
-	unsigned told_limits; /* a bit for each of those in recorder.c */
+	unsigned told_limits; /* a bit for each of those in recorder_tell.c */
 	unsigned n_given_up, n_slow; /* files that nobody could read, and that did not answer */
 	size_t n_missed;      /* threads that had ended before they got events of their own */
 	size_t n_late;	      /* ... and those that had run by then, ... */
@@ -103,6 +102,25 @@ struct recorder {
 
 /* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */
 int recorder_choose(struct recorder *r, struct err *err);
+
+/* recorder_place.c: which events count on CPUs, before it is planned what all of them need: with
+ * @wide they may be opened there. */
+int recorder_choose_place(struct recorder *r, bool wide, size_t threads, struct err *err);
+
+/* recorder_place.c: counting on threads besides needs more descriptors than there are, or (@joins)
+ * can't be had of who comes: do without. */
+void recorder_give_up_place(struct recorder *r, bool joins);
+
+/* recorder_place.c: samples a second on a busy CPU, with @on_cpus of the events that may count
+ * there. 0: not known, for events that come in bursts too. */
+uint64_t recorder_sample_rate(const struct session *s, bool on_cpus);
+
+/* recorder_place.c: probes are not inherited: the events of new threads would be taken up in the
+ * child's context, as its own, and fail: so would fork(). */
+bool recorder_has_probe(const struct recorder *r);
+
+/* recorder_place.c: CPUs have numbers below. */
+uint32_t recorder_cpu_numbers(const struct recorder *r);
 
 /* recorder_start.c: on return samples are taken, but for our own child's, whose begin with its
  * exec. 0 or -errno with a sentence; recorder_detach() is due in either case. */
@@ -119,8 +137,11 @@ int recorder_go_without(struct recorder *r, pid_t pid, int code, const struct er
 /* recorder_start.c: from now on CPUs take the samples that threads took. */
 void recorder_go_over(struct recorder *r);
 
-/* recorder_start.c: nothing is sampled any more, and nobody held. */
+/* recorder_detach.c: nothing is sampled any more, and nobody held. */
 void recorder_detach(struct recorder *r);
+
+/* recorder_tell.c: call now and then. */
+void recorder_tell_limits(struct recorder *r);
 
 /* recorder_balance.c: what occurred before is no part of the recording. */
 void recorder_begin_counting(struct recorder *r);

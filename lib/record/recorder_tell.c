@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_tell - what ran out, and which files could not be read: told while a recording runs.
+ */
+#include <limits.h>
+#include <stddef.h>
+
+#include "record/recorder_int.h"
+
+enum { MAX_GIVEN_UP = 5 /* files that a person is told of */ };
+
+/* What is told once, when the counter is not zero any more. */
+static const struct {
+	size_t counter; /* in struct stats */
+	const char *text;
+} limits[] = {
+	{ offsetof(struct stats, unnamed),
+	  "names and stacks have used up their part of --memory: new ones are [unnamed] from "
+	  "here on (raise --memory)" },
+	{ offsetof(struct stats, nameless),
+	  "native names have used up their part of --memory: new ones are [unknown] or [anon] "
+	  "from here on (raise --memory)" },
+	{ offsetof(struct stats, unplaced),
+	  "source lines of native frames have used up their part of --memory: further ones "
+	  "have names only (raise --memory)" },
+	{ offsetof(struct stats, unmapped),
+	  "processes have more maps than their part of --memory has room for: code in further "
+	  "ones has no native names (raise --memory)" },
+	{ offsetof(struct stats, remapped),
+	  "a process that has many maps changes them all the time: code in some of them has no "
+	  "native names" },
+	{ offsetof(struct stats, unlined),
+	  "Python functions say that they have more lines than perf.data has room for: some "
+	  "have no lines from here on" },
+	{ offsetof(struct stats, side_lost),
+	  "records of functions, files or processes were lost: some stacks lack names "
+	  "(side_lost= with -v)" },
+	{ offsetof(struct stats, unread),
+	  "memory, descriptors, threads or the size of files (ulimit -f) ran out: some stacks "
+	  "lack names (unread= with -v)" },
+};
+
+/* A file ended whoever read it. Not each is told where there are many. */
+static void tell_given_up(struct recorder *r)
+{
+	char path[PATH_MAX];
+
+	if (!STATS_GET(r->session->stats, bad_file) ||
+	    !file_helper_given_up(r->session->file_helper, path))
+		return;
+	if (r->n_given_up++ < MAX_GIVEN_UP)
+		note_say(&r->o.note,
+			 "whoever reads %s ends: code in it has no names (bad_file= with -v)",
+			 path);
+}
+
+/* A file has not answered in time. Who has nobody tell it leaves that to its caller. */
+static void tell_slow(struct recorder *r)
+{
+	char path[PATH_MAX];
+
+	if (r->o.note.take && r->session->file_helper && r->n_slow < MAX_GIVEN_UP &&
+	    file_helper_was_slow(r->session->file_helper, path)) {
+		r->n_slow++;
+		note_say(&r->o.note, "'%s' does not answer: code in it has no names until it does",
+			 path);
+	}
+}
+
+/* A table that targets feed is full, or names could not be had: a person is told once. */
+void recorder_tell_limits(struct recorder *r)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		const char *counter = (const char *)r->session->stats + limits[i].counter;
+
+		if (r->told_limits >> i & 1 ||
+		    !atomic_load((const _Atomic uint64_t *)(const void *)counter))
+			continue;
+		r->told_limits |= 1u << i;
+		note_say(&r->o.note, "%s", limits[i].text);
+	}
+	tell_given_up(r);
+	tell_slow(r);
+}
