@@ -76,14 +76,21 @@ static void members_are_read(void **state)
 }
 
 /* In the kernel, whatever the recording may count there. */
-static void tracepoints_lie_in_the_kernel(void **state)
+static void some_lie_in_the_kernel(void **state)
 {
+	static const uint64_t switches[] = { PERF_COUNT_SW_CONTEXT_SWITCHES,
+					     PERF_COUNT_SW_CPU_MIGRATIONS,
+					     PERF_COUNT_SW_CGROUP_SWITCHES };
 	struct perf_options o = { .value = 1, .kernel = false };
 	struct perf_spec s = { .type = PERF_TYPE_TRACEPOINT };
 
 	assert_false(perf_event_attr_of(&s, &o).exclude_kernel);
 	s.type = PERF_TYPE_SOFTWARE;
 	assert_true(perf_event_attr_of(&s, &o).exclude_kernel);
+	for (size_t i = 0; i < ARRAY_SIZE(switches); i++) {
+		s.config = switches[i];
+		assert_false(perf_event_attr_of(&s, &o).exclude_kernel);
+	}
 }
 
 /* Where and when an event is opened decides the rest of its attr. */
@@ -148,7 +155,7 @@ int main(void)
 		cmocka_unit_test(triggers_take_each),
 		cmocka_unit_test(members_are_read),
 		cmocka_unit_test(openings_differ),
-		cmocka_unit_test(tracepoints_lie_in_the_kernel),
+		cmocka_unit_test(some_lie_in_the_kernel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
