@@ -32,7 +32,6 @@
 enum {
 	PLACE_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX,
 	MEMORY_SHARE = 4, /* of session.memory, one part in so many for names and stacks */
-	COMMS_SHARE = 16, /* ... for what processes and threads call themselves */
 	PACK_FROM = 4096, /* lines */
 };
 
@@ -332,13 +331,12 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	return 0;
 }
 
-/* One that calls itself something else all the time leaves room for others' functions. */
 static uint32_t comm_name(struct sink *s, const char *name)
 {
 	struct folded *f = s->priv;
-	size_t most = s->session->memory / COMMS_SHARE, before = strtab_bytes(f->names.text);
-	bool full = s->session->memory && f->comm_bytes > most;
-	uint32_t ret = folded_names_add(&f->names, full ? FOLDED_UNNAMED : name);
+	size_t before = strtab_bytes(f->names.text);
+	bool room = sink_names_more(s, f->comm_bytes);
+	uint32_t ret = folded_names_add(&f->names, room ? name : FOLDED_UNNAMED);
 
 	f->comm_bytes += strtab_bytes(f->names.text) - before;
 	return ret;

@@ -17,7 +17,10 @@
 #include "perf_event.h"
 #include "stream.h"
 
-enum { SINK_ALIGN = 64 };
+enum {
+	SINK_ALIGN = 64,
+	NAMES_SHARE = 16, /* of session.memory, one part for what processes and threads call themselves */
+};
 
 #define X(name) extern const struct sink_ops sink_##name;
 #include "sinks.inc"
@@ -62,6 +65,16 @@ bool sink_adapts(const struct session *session, uint32_t event)
 	const struct perf_event_attr *a = &session->events[event].attr;
 
 	return a->freq && !perf_event_is_clock(a);
+}
+
+bool sink_names_more(const struct sink *s, size_t used)
+{
+	size_t memory = s->session->memory;
+
+	if (!memory || used <= memory / NAMES_SHARE)
+		return true;
+	STATS_ADD(s->session->stats, unnamed, 1);
+	return false;
 }
 
 static const char *sink_called(const struct sink *s)

@@ -18,7 +18,6 @@
 enum {
 	NONE = IDMAP_NONE,
 	PLACE_TEXT = 4096,
-	COMMS_SHARE = 16, /* of session.memory, for what processes and threads call themselves */
 	NAMES_BACK = 64, /* of a thread's names, the latest: one that it had before is looked up */
 };
 
@@ -219,14 +218,13 @@ static void note_thread(struct tree *t, const struct side *side, uint32_t name)
 		th->name = name;
 }
 
-/* One that calls itself something else all the time leaves room for others' functions. */
 static uint32_t comm_name(struct sink *s, const char *name)
 {
 	struct tree *t = s->priv;
-	size_t most = s->session->memory / COMMS_SHARE, before = strtab_bytes(t->strings);
+	size_t before = strtab_bytes(t->strings);
 	uint32_t ret;
 
-	if (t->full || (s->session->memory && t->comm_bytes > most))
+	if (t->full || !sink_names_more(s, t->comm_bytes))
 		return t->empty;
 	ret = intern(t, name);
 	t->comm_bytes += strtab_bytes(t->strings) - before;

@@ -55,7 +55,7 @@
 	X(no_line, "addresses of native code for which there is no source line")             \
 	X(bad_debug,                                                                         \
 	  "files whose debug information could not be read, to its end or for want of memory or processes") \
-	X(unnamed, "Python functions shown as [unnamed], or stacks: --memory was used up")   \
+	X(unnamed, "Python functions, stacks or threads shown as [unnamed]: --memory was used up")   \
 	X(unmapped, "maps of code that were not kept: --memory was used up, no names there") \
 	X(remapped, "maps of code that were not kept: a process changes too many, no names there") \
 	X(unplaced, "native frames without source lines: --memory was used up")              \

@@ -720,7 +720,7 @@ static void names_of_threads_leave_room_for_functions(void **state)
 	assert_non_null(strstr(text, "other-7;spin (work.py:7) 1\n"));
 	assert_non_null(strstr(text, "n0-10 1\n"));
 	assert_non_null(strstr(text, "[unnamed]-10 "));
-	assert_int_equal(0, STATS_GET(&stats, unnamed));
+	assert_in_range(STATS_GET(&stats, unnamed), 100000, 299999); /* names of the thread */
 }
 
 /* Of each event what there was no room for is a line of its own. */
