@@ -7,9 +7,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/base.h"
+
 struct quota {
 	_Atomic int refs;
 	_Atomic size_t used[QUOTA_N], most[QUOTA_N], refused[QUOTA_N];
+	_Atomic uint64_t wait_ns; /* from then on it may be waited */
 };
 
 static const size_t default_most[QUOTA_N] = {
@@ -54,6 +57,19 @@ bool quota_take(struct quota *l, enum quota_of what, size_t n)
 	}
 	atomic_fetch_add(&l->refused[what], 1);
 	return false;
+}
+
+bool quota_may_wait(const struct quota *l, uint64_t now)
+{
+	return now >= atomic_load(&l->wait_ns);
+}
+
+void quota_waited(struct quota *l, uint64_t now, uint64_t ns)
+{
+	const uint64_t second = 1000000000;
+	uint64_t from = now - MIN(now, second);
+
+	atomic_store(&l->wait_ns, MAX(atomic_load(&l->wait_ns), from) + 10 * ns);
 }
 
 void quota_limit(struct quota *l, enum quota_of what, size_t n)

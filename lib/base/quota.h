@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum quota_of {
 	QUOTA_THREADS,	 /* of later.h: more than those who start them let hang */
@@ -30,6 +31,12 @@ void quota_unref(struct quota *l);	  /* NULL is allowed */
 /* Take @n more. False: there are too many, and nothing is taken. */
 bool quota_take(struct quota *l, enum quota_of what, size_t n);
 void quota_give(struct quota *l, enum quota_of what, size_t n);
+
+/* A tenth of the time, and 100 ms at once, may go into waiting for what targets make slow, all of
+ * them together. May it be waited for, at @now? */
+bool quota_may_wait(const struct quota *l, uint64_t now);
+/* It was, for @ns. */
+void quota_waited(struct quota *l, uint64_t now, uint64_t ns);
 
 /* From now on there may be @n of it. How often there were too many. */
 void quota_limit(struct quota *l, enum quota_of what, size_t n);

@@ -69,7 +69,8 @@ struct jit {
 	uint64_t next_ns, pause_ns;
 	uint64_t stale_ns; /* jit_stale_ns() */
 	pid_t inner;
-	struct file_helper *files; /* borrowed */
+	struct quota *quota;	   /* borrowed */
+	struct file_helper *files; /* the same */
 	struct mapped mapped; /* for the next reading */
 };
 
@@ -301,6 +302,19 @@ static const char *find(const struct jit *j, uint64_t ip)
 	return name ? name : codemap_find(&j->s->objects.map, ip);
 }
 
+/* Many processes whose JITs write on and on, a tenth of our time each, would take all of it. */
+static void wait_for(struct jit *j)
+{
+	uint64_t begin = now_ns();
+
+	if (!quota_may_wait(j->quota, begin)) {
+		end(j, 0);
+		return;
+	}
+	end(j, PATIENCE_MS);
+	quota_waited(j->quota, begin, now_ns() - begin);
+}
+
 const char *jit_name(struct jit *j, uint64_t ip)
 {
 	const char *name = find(j, ip);
@@ -310,7 +324,7 @@ const char *jit_name(struct jit *j, uint64_t ip)
 	} else if (now_ns() >= (name ? j->stale_ns : j->next_ns)) {
 		begin(j);
 		if (j->later)
-			end(j, PATIENCE_MS);
+			wait_for(j);
 	}
 	return find(j, ip);
 }
@@ -330,6 +344,7 @@ struct jit *jit_create(pid_t pid, uint64_t since_ns, struct quota *quota,
 	if (!j)
 		return NULL;
 	j->files = files;
+	j->quota = quota;
 	j->s = sources_create(pid, since_ns, quota, files);
 	if (!j->s) {
 		free(j);

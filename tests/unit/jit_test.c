@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/quota.h"
 #include "elf/file_helper.h"
 #include "modules/jit_objects.h"
 #include "names/demangle.h"
@@ -584,10 +585,30 @@ static void test_python_in_namespaces(void **state)
 	check_python(prefix);
 }
 
+/* All processes together. */
+static void a_tenth_of_the_time_is_waited(void **state)
+{
+	const uint64_t ms = 1000000, now = 10000 * ms;
+	struct quota *q = quota_create();
+
+	(void)state;
+	assert_true(quota_may_wait(q, now));
+	quota_waited(q, now, 99 * ms);
+	assert_true(quota_may_wait(q, now));
+	quota_waited(q, now, 51 * ms);
+	assert_false(quota_may_wait(q, now + 499 * ms));
+	assert_true(quota_may_wait(q, now + 500 * ms));
+	quota_waited(q, now + 9000 * ms, 99 * ms); /* what was not waited is not kept */
+	quota_waited(q, now + 9000 * ms, 2 * ms);
+	assert_false(quota_may_wait(q, now + 9000 * ms));
+	quota_unref(q);
+}
+
 int main(int argc, char **argv)
 {
 	bool elsewhere = true;
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_tenth_of_the_time_is_waited),
 		cmocka_unit_test_teardown(test_registered, empty_list),
 		cmocka_unit_test_prestate_setup_teardown(test_registered, NULL, empty_list,
 							 &elsewhere),
