@@ -481,13 +481,23 @@ void perf_ring_consume(struct perf_ring *r, uint64_t to)
 	__atomic_store_n(&r->page->data_tail, to, __ATOMIC_RELEASE);
 }
 
-/* Records start at multiples of 8, so a header never wraps; where one does not it was
- * overwritten, and the bits cut off keep us inside the ring. */
+void perf_ring_copy(const struct perf_ring *r, uint64_t pos, void *to, size_t n)
+{
+	uint64_t off = pos & (r->size - 1);
+	size_t first = MIN(n, (size_t)(r->size - off));
+
+	memcpy(to, r->data + off, first);
+	memcpy((char *)to + first, r->data, n - first);
+}
+
+/* Records start at multiples of 8, but behind one of a thread whose stack pointer is less than
+ * a copy of its stack below the end of memory, and no multiple of 8: the kernel copies as much as
+ * there is. So a header may wrap. */
 static struct perf_event_header header_at(const struct perf_ring *r, uint64_t pos)
 {
 	struct perf_event_header h;
 
-	memcpy(&h, r->data + (pos & (r->size - 8)), sizeof(h));
+	perf_ring_copy(r, pos, &h, sizeof(h));
 	return h;
 }
 
@@ -496,14 +506,12 @@ const struct perf_event_header *perf_ring_at(const struct perf_ring *r, uint64_t
 {
 	uint64_t off = pos & (r->size - 1);
 	struct perf_event_header h = header_at(r, pos);
-	size_t first = r->size - off;
 
-	if (h.size < sizeof(h) || h.size % 8)
+	if (h.size < sizeof(h))
 		return NULL;
-	if (h.size <= first)
+	if (h.size <= r->size - off && pos % 8 == 0)
 		return (const void *)(r->data + off);
-	memcpy(bounce, r->data + off, first);
-	memcpy(bounce + first, r->data, h.size - first);
+	perf_ring_copy(r, pos, bounce, h.size);
 	return (const void *)bounce;
 }
 
@@ -511,10 +519,8 @@ struct perf_event_header perf_ring_peek(const struct perf_ring *r, uint64_t pos,
 					size_t n)
 {
 	struct perf_event_header h = header_at(r, pos);
-	uint64_t from = pos + h.size - n;
 
 	if (h.size >= n)
-		for (size_t i = 0; i < n; i += 8)
-			memcpy((char *)end + i, r->data + ((from + i) & (r->size - 8)), 8);
+		perf_ring_copy(r, pos + h.size - n, end, n);
 	return h;
 }

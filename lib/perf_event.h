@@ -141,11 +141,14 @@ uint64_t perf_ring_tail(const struct perf_ring *r);	  /* acquire: another reader
 void perf_ring_consume(struct perf_ring *r, uint64_t to); /* release */
 
 /* The record at @pos, which the caller knows to lie before the head. One that
- * wraps is copied to @bounce (PERF_RECORD_BYTES bytes, aligned to 8). NULL: not a record,
- * for a record's size is a multiple of 8 and holds its header. */
+ * wraps, or begins at no multiple of 8, is copied to @bounce (PERF_RECORD_BYTES bytes, aligned
+ * to 8). NULL: not a record, for a record's size holds its header. */
 enum { PERF_RECORD_BYTES = 1 << 16 };
 const struct perf_event_header *perf_ring_at(const struct perf_ring *r, uint64_t pos,
 					     unsigned char *bounce);
+
+/* @n bytes of the ring from @pos on, to @to. */
+void perf_ring_copy(const struct perf_ring *r, uint64_t pos, void *to, size_t n);
 
 /* The record's type, misc and size alone, and its last @n bytes into @end. */
 struct perf_event_header perf_ring_peek(const struct perf_ring *r, uint64_t pos, void *end,

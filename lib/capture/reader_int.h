@@ -120,7 +120,10 @@ struct reader {
 	struct sight_seen sight;
 	const struct tap_ops *tap; /* who listens; or NULL */
 	struct taping *taping;	   /* what it has written, if it is taping_ops */
-	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
+	/* Records that can't be looked at in the ring: those that samples in @pend point into, and
+	 * behind them room for one (scan_look()). */
+	_Alignas(8) unsigned char bounce[2 * PERF_RECORD_BYTES];
+	size_t bounced; /* bytes of it that samples point into, at most half */
 	unsigned char rest[REST_BYTES], red[RED_BYTES];
 };
 
@@ -134,6 +137,9 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last);
 /* scan.c: take in the record at @pos of its ring, which lies before the head. Where the next one
  * is. */
 uint64_t scan_record(struct reader *r, uint64_t pos);
+
+/* That record, until the next one is looked at. NULL: none (perf_ring_at()). */
+const struct perf_event_header *scan_look(struct reader *r, uint64_t pos);
 
 /* The taps, where there are some. */
 static inline void tap_look(struct reader *r, enum tap_look what, pid_t tid)

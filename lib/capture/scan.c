@@ -298,9 +298,26 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 		emit_control(r, CTL_EXIT, (struct ctl_msg){ .pid = s.pid });
 }
 
+const struct perf_event_header *scan_look(struct reader *r, uint64_t pos)
+{
+	r->bounced = r->n_pend ? r->bounced : 0;
+	return perf_ring_at(&r->slot->ring, pos, r->bounce + r->bounced);
+}
+
+/* A sample that waits points into the record @h at @pos: it stays where it is. */
+static void keep_record(struct reader *r, const struct perf_event_header *h, uint64_t pos)
+{
+	if (!r->n_pend || r->pend[r->n_pend - 1].pos != pos ||
+	    (const unsigned char *)h != r->bounce + r->bounced)
+		return;
+	r->bounced += (h->size + 7u) & ~7u;
+	if (r->bounced > PERF_RECORD_BYTES)
+		make_room(r);
+}
+
 uint64_t scan_record(struct reader *r, uint64_t pos)
 {
-	const struct perf_event_header *h = perf_ring_at(&r->slot->ring, pos, r->bounce);
+	const struct perf_event_header *h = scan_look(r, pos);
 	struct proof_switch sw;
 
 	if (!h)
@@ -311,5 +328,6 @@ uint64_t scan_record(struct reader *r, uint64_t pos)
 		scan_switch(r, &sw);
 	else if (h->type != PERF_RECORD_SWITCH && h->type != PERF_RECORD_SWITCH_CPU_WIDE)
 		scan_other(r, h, pos);
+	keep_record(r, h, pos);
 	return pos + h->size;
 }

@@ -139,7 +139,7 @@ static void put_ring(struct reader *r, uint64_t head)
 	const struct perf_ring *ring = &r->slot->ring;
 
 	for (uint64_t pos = r->pos; pos < head;) {
-		const struct perf_event_header *rec = perf_ring_at(ring, pos, r->bounce);
+		const struct perf_event_header *rec = scan_look(r, pos);
 
 		if (!rec)
 			break;

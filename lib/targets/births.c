@@ -78,9 +78,7 @@ static bool maps_file(const struct perf_ring *ring, uint64_t pos,
 	    (h->misc & (PERF_RECORD_MISC_MMAP_DATA | PERF_RECORD_MISC_MMAP_BUILD_ID)) ||
 	    h->size < sizeof(*ret) + PERF_TRAILER)
 		return false;
-	/* Records begin at multiples of 8 bytes: none of their words wraps. */
-	for (size_t i = 0; i < sizeof(*ret); i += 8)
-		memcpy((char *)ret + i, ring->data + ((pos + i) & (ring->size - 1)), 8);
+	perf_ring_copy(ring, pos, ret, sizeof(*ret));
 	return ret->ino;
 }
 
@@ -95,8 +93,8 @@ static bool names_python(const struct perf_ring *ring, uint64_t pos,
 
 	/* What is longer than a file's name may be is its folder. */
 	from = to - from > NAME_MAX_BYTES ? to - NAME_MAX_BYTES : from;
-	for (size_t i = from; i + 8 <= to; i += 8)
-		memcpy(name + (i - from), ring->data + ((pos + i) & (ring->size - 1)), 8);
+	if (from < to)
+		perf_ring_copy(ring, pos + from, name, to - from);
 	return pyfind_is_named_python(name);
 }
 
@@ -175,8 +173,7 @@ static void note_fork(struct births *b, const struct perf_ring *ring, uint64_t p
 	struct forked r;
 	struct births_fork f;
 
-	for (size_t i = 0; i < sizeof(r); i += 8)
-		memcpy((char *)&r + i, ring->data + ((pos + i) & (ring->size - 1)), 8);
+	perf_ring_copy(ring, pos, &r, sizeof(r));
 	f = (struct births_fork){ r.time, (pid_t)r.ppid, (pid_t)r.ptid };
 	atomic_thread_fence(memory_order_acquire);
 	/* Nobody has taken it from the ring meanwhile, so it was not overwritten. */

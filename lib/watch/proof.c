@@ -154,7 +154,8 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 		work_add(WORK_records, 1);
 		atomic_thread_fence(memory_order_acquire);
 		/* Nobody has taken it from the ring meanwhile, so it was not overwritten. */
-		if (perf_ring_tail(&slot->ring) > pos || h.size < sizeof(h) || h.size % 8)
+		if (perf_ring_tail(&slot->ring) > pos || h.size < sizeof(h) ||
+		    (h.size % 8 && h.type != PERF_RECORD_SAMPLE))
 			return true;
 		if (proof_is_switch(&h, end, &sw) && sw.out) {
 			proof_note_out(c, slot, sw.tid, sw.time);

@@ -257,6 +257,7 @@ struct fake_event {
 	pid_t pid, tid;
 	uint64_t id, after, ip, instructions, regs_add, period;
 	uint64_t reg; /* what register NAMED has; 0: as the others */
+	size_t cut;   /* bytes of the stack that memory has not */
 	uint16_t misc;
 	bool witness, no_regs, no_stack;
 	const uint64_t *chain;
@@ -312,9 +313,9 @@ static inline void fake_take(struct fake *f, struct fake_event e)
 	}
 	fake_regs(f, &r, &e);
 	if (!e.witness && !e.no_regs && !e.no_stack) {
-		record_u64(&r, FAKE_STACK);
-		record_add(&r, world_mem(f->w, f->sp), FAKE_STACK);
-		record_u64(&r, FAKE_STACK);
+		record_u64(&r, FAKE_STACK - e.cut);
+		record_add(&r, world_mem(f->w, f->sp), FAKE_STACK - e.cut);
+		record_u64(&r, FAKE_STACK - e.cut);
 	}
 	fake_write(f, e.cpu, &r);
 }

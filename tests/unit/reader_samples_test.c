@@ -335,6 +335,36 @@ static void witness_of_several(void **state)
 	reader_destroy(r);
 }
 
+/* Behind a record whose size is no multiple of 8 all are copied before they are looked at: each
+ * sample that waits keeps its own bytes, also while its witness is looked at. */
+static void samples_behind_an_odd_one_keep_their_bytes(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r;
+
+	f->c.witness = true;
+	event_ids_add(f->ids, FAKE_WITNESS, 1);
+	fake_take(f, (struct fake_event){ .tid = FAKE_TID + 1, .cut = 4 });
+	fake_take(f, (struct fake_event){ 0 });
+	fake_take(f, (struct fake_event){ .regs_add = 1 });
+	fake_take(f, (struct fake_event){ .witness = true });
+	r = take(f);
+	assert_int_equal(r->n_pend, 3);
+	assert_int_equal(r->pend[1].hold.witness, WITNESS_SAME);
+	assert_int_equal(r->pend[2].hold.witness, WITNESS_MOVED);
+	assert_int_equal(r->pend[0].s.stack.n, FAKE_STACK - 4);
+	for (int i = 1; i < 3; i++)
+		assert_memory_equal(r->pend[i].s.stack.at, world_mem(f->w, f->sp), FAKE_STACK);
+	assert_int_equal(flushed, 0);
+	for (int i = 0; i < 100; i++)
+		fake_take(f, (struct fake_event){ .after = (uint64_t)i });
+	reader_drain(r, 0, false);
+	assert_int_equal(flushed, 1); /* there was no room for more */
+	assert_in_range(r->n_pend, 1, 99);
+	assert_memory_equal(r->pend[r->n_pend - 1].s.stack.at, world_mem(f->w, f->sp), FAKE_STACK);
+	reader_destroy(r);
+}
+
 /* Where another profiler's event is of its kind it bears that one's id, and is told by its
  * length; a longer one is not the witness. */
 static void witness_with_the_id_of_another(void **state)
@@ -404,6 +434,7 @@ int main(void)
 		FAKE_TEST(a_thread_comes_back),
 		FAKE_TEST(sampled_after_it_left),
 		FAKE_TEST(witness_of_several),
+		FAKE_TEST(samples_behind_an_odd_one_keep_their_bytes),
 		FAKE_TEST(witness_with_the_id_of_another),
 		FAKE_TEST(witness_instead_of_a_switch),
 	};
