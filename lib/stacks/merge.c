@@ -160,10 +160,52 @@ static uint32_t bare_root(const struct merger *m, bool whole)
 	return m->in->none && i < loop && (loop < m->n_frames || !whole) ? i : m->n_frames;
 }
 
+/* Does the native stack end before frame @i, and go on there? */
+static bool is_broken_before(const struct merge_input *in, uint32_t i)
+{
+	for (uint32_t r = 0; r < in->n_runs; r++)
+		if (in->run[r].to == i && in->run[r].end != UNWIND_BOTTOM)
+			return true;
+	return false;
+}
+
+/* While greenlet switches it copies a C stack over that of the Python frames. Then behind its
+ * own frames come those of either greenlet, with a loop that no activation stands in, or up to
+ * a break. Up to 3.10 nothing tells. How many innermost frames are surely the thread's; all: it
+ * is not so. */
+static uint32_t switch_frames(const struct merger *m)
+{
+	const struct merge_input *in = m->in;
+	uint32_t owner = in->n_anchors ? m->anchor_owner : m->n_frames, own, i = 0;
+
+	while (i < m->n_frames && in->hint[i] == MERGE_PLAIN)
+		i++;
+	for (own = i; own < m->n_frames && in->hint[own] == MERGE_IS_COROUTINE;)
+		own++;
+	if (own == i || !in->n_python)
+		return m->n_frames;
+	if (by_loops(in))
+		return own;
+	for (i = own; i < m->n_frames && i < owner; i++)
+		if (in->hint[i] == MERGE_IS_EVAL || is_broken_before(in, i))
+			return own;
+	return i == owner && i < m->n_frames && is_broken_before(in, i) ? own : m->n_frames;
+}
+
+/* Of a thread in the midst of a switch. */
+static size_t merge_switch(struct merger *m, uint32_t own)
+{
+	for (uint32_t i = 0; i < own; i++)
+		put(m, MERGE_NATIVE, i);
+	put(m, MERGE_END, UNWIND_CUT);
+	put_python(m, m->in->n_python);
+	return m->n;
+}
+
 size_t merge(const struct merge_input *in, struct merge_item *ret)
 {
 	struct merger m = { .in = in, .ret = ret };
-	uint32_t from = 0;
+	uint32_t from = 0, own;
 	bool whole = false, whole_runs = in->n_runs;
 
 	m.n_frames = in->n_runs ? in->run[in->n_runs - 1].to : 0;
@@ -171,6 +213,9 @@ size_t merge(const struct merge_input *in, struct merge_item *ret)
 		whole_runs &= in->run[r].end == UNWIND_BOTTOM;
 	next_anchor(&m, 0, by_loops(in) ? first_loop(&m, whole_runs) : 0);
 	m.bare = bare_root(&m, whole_runs);
+	own = switch_frames(&m);
+	if (own < m.n_frames)
+		return merge_switch(&m, own);
 	for (uint32_t r = 0; r < in->n_runs && !whole; r++) {
 		whole = put_run(&m, from, &in->run[r]);
 		from = in->run[r].to;

@@ -52,7 +52,8 @@ struct merge_item {
 
 /* The items innermost first. All Python frames are among them, once and in order. A stack of
  * a coroutine ends where it was begun, for the C stack below is not its own; so does one that
- * runs no Python, where others' does below, or where that stack is not whole. @ret has room for
+ * runs no Python, where others' does below, or where that stack is not whole. While a coroutine
+ * library copies stacks over each other, only its own frames are told. @ret has room for
  * all native and Python frames, and for @n_runs + 1 more. How many items. */
 size_t merge(const struct merge_input *in, struct merge_item *ret);
 

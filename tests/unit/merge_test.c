@@ -176,8 +176,8 @@ static void test_counted_loops_of_a_coroutine(void **state)
 	check("neneGGnenen", "oo", "nE0nE1gc");
 	check("neneGnen", "o", "nnnE0gc");	  /* the newest has no frame yet */
 	check("neneGnenGnen", "oo", "nE0nE1gc");  /* one that another one began */
-	check("GnenGnen", "o", "gnE0ngc");	  /* as it switches away */
-	check("GnenGnen", "oo", "gnE0ngnE1n");	  /* what the library called runs Python */
+	check("GnenGnen", "o", "g!0"); /* as it switches away: these may be another one's */
+	check("GnenGnen", "oo", "g!01");
 	check("neneneGnen", "o", "nnnnnngnnn?0"); /* which one? */
 	check_with("nenGnen", UNWIND_CUT, "o", 0, "nE0ngc");
 }
@@ -220,6 +220,19 @@ static void check_none(const char *native, enum unwind_end end, const char *want
 	draw_native(&p, native, end);
 	letters(&p, item, merged(&p, item, ARRAY_SIZE(item)), got);
 	assert_string_equal(want, got);
+}
+
+/* It copies another C stack over the one of these frames. */
+static void test_coroutine_switches(void **state)
+{
+	(void)state;
+	check("nGGnnEnEn", "11", "nggnnE0nE1n"); /* not yet */
+	check("nGGnenEnEn", "11", "ngg!01");
+	check("nGGn nEnEn", "11", "ngg!01");
+	check("nGG EnEn", "11", "ngg!01");
+	check("nGGnen", "-1", "ngg!0");
+	check("neGnEn", "1", "nngnE0n"); /* a loop that is being entered calls it */
+	check("nGnEnen", "1", "ngnE0nnn");
 }
 
 static void test_bare_coroutine(void **state)
@@ -370,6 +383,28 @@ static bool is_owned(const struct picture *p, const uint32_t *owner, uint32_t fr
 	return false;
 }
 
+/* The frames that are told of a stack that is being copied over; @n_frames: it is not. */
+static uint32_t told_of_switch(const struct picture *p, const uint32_t *owner,
+			       uint32_t n_frames)
+{
+	uint32_t begin = 0, end, first = n_frames;
+	bool mixed = false;
+
+	while (begin < n_frames && p->hint[begin] == MERGE_PLAIN)
+		begin++;
+	for (end = begin; end < n_frames && p->hint[end] == MERGE_IS_COROUTINE;)
+		end++;
+	for (uint32_t a = p->in.n_anchors; a-- > 0;)
+		first = owner[a] != NOBODY ? owner[a] : first;
+	for (uint32_t i = end; i < first; i++)
+		mixed |= p->hint[i] == MERGE_IS_EVAL;
+	for (uint32_t r = 0; r < p->in.n_runs; r++)
+		mixed |= p->run[r].end != UNWIND_BOTTOM && p->run[r].to >= end &&
+			 p->run[r].to <= first && p->run[r].to < n_frames;
+	mixed |= p->in.n_anchors && p->anchor[0].at == PYSTACK_IN_LOOP;
+	return begin < end && mixed && p->in.n_python ? end : n_frames;
+}
+
 /* What a stack of these is, by where each frame's home is. */
 struct expected {
 	struct merge_item item[64];
@@ -417,12 +452,20 @@ static bool expect_frame(struct expected *e, const struct picture *p, const uint
 
 static void expect_all(struct expected *e, const struct picture *p)
 {
-	uint32_t n_frames = p->run[p->in.n_runs - 1].to, owner[16], i = 0;
+	uint32_t n_frames = p->run[p->in.n_runs - 1].to, owner[16], told, i = 0;
 	bool whole = true, goes_on = true;
 
 	for (uint32_t r = 0; r < p->in.n_runs; r++)
 		whole = whole && p->run[r].end == UNWIND_BOTTOM;
 	owners(p, n_frames, whole, owner);
+	told = told_of_switch(p, owner, n_frames);
+	while (told < n_frames && i < told)
+		expect(e, MERGE_NATIVE, i++);
+	if (told < n_frames) {
+		expect(e, MERGE_END, UNWIND_CUT);
+		expect_python(e, p, owner, NOBODY);
+		return;
+	}
 	for (uint32_t r = 0; r < p->in.n_runs && goes_on; r++) {
 		while (i < p->run[r].to && goes_on)
 			goes_on = expect_frame(e, p, owner, i++);
@@ -470,6 +513,7 @@ int main(void)
 		cmocka_unit_test(test_counted_loops),
 		cmocka_unit_test(test_counted_loops_of_a_coroutine),
 		cmocka_unit_test(test_coroutine),
+		cmocka_unit_test(test_coroutine_switches),
 		cmocka_unit_test(test_bare_coroutine),
 		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_two_in_one),
