@@ -26,8 +26,8 @@
 #include "comms.h"
 #include "copies.h"
 #include "folded_names.h"
+#include "kept.h"
 #include "packed.h"
-#include "sink.h"
 
 enum {
 	PLACE_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX,
@@ -248,7 +248,7 @@ static bool put_name(struct folded *f, uint32_t id)
 /* What counts: each sample, or what it stands for, time in nanoseconds. */
 static uint64_t weight_of(const struct session *session, const struct sample *smp)
 {
-	bool period = session->flags & SESSION_PERIOD || sink_adapts(session, smp->event);
+	bool period = session->flags & SESSION_PERIOD || kept_adapts(session, smp->event);
 
 	return period || session->flags & SESSION_WALL ? smp->period : 1;
 }
@@ -316,7 +316,7 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	struct folded_line line = line_of(s, smp);
 	int ret;
 
-	if (s->failed || !sink_keeps(s, smp))
+	if (s->failed || !kept_sample(s, smp))
 		return s->failed;
 	look_at_room(s);
 	line.body = body_of(s, stk);
@@ -335,7 +335,7 @@ static uint32_t comm_name(struct sink *s, const char *name)
 {
 	struct folded *f = s->priv;
 	size_t before = strtab_bytes(f->names.text);
-	bool room = sink_names_more(s, f->comm_bytes);
+	bool room = kept_name(s, f->comm_bytes);
 	uint32_t ret = folded_names_add(&f->names, room ? name : FOLDED_UNNAMED);
 
 	f->comm_bytes += strtab_bytes(f->names.text) - before;
@@ -548,7 +548,7 @@ static int count_all_samples(struct sink *s)
 	if (s->session->flags & SESSION_PERIOD)
 		return 0;
 	for (uint32_t e = 0; !ret && e < s->session->n_events; e++)
-		if (sink_adapts(s->session, e))
+		if (kept_adapts(s->session, e))
 			ret = count_samples(s->priv, e);
 	return ret;
 }

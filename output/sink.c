@@ -17,10 +17,7 @@
 #include "perf_event.h"
 #include "stream.h"
 
-enum {
-	SINK_ALIGN = 64,
-	NAMES_SHARE = 16, /* of session.memory, one part for what processes and threads call themselves */
-};
+enum { SINK_ALIGN = 64 };
 
 #define X(name) extern const struct sink_ops sink_##name;
 #include "sinks.inc"
@@ -50,31 +47,6 @@ const struct sink_ops *sink_pick(const char *name, const char *path)
 			if (sink_ends_with(path, *x))
 				return sink_formats[i];
 	return strcmp(path, "-") ? NULL : sink_by_name("folded");
-}
-
-bool sink_keeps(const struct sink *s, const struct sample *smp)
-{
-	unsigned flags = s->session->flags;
-
-	return !(flags & SESSION_ONLY_EXACT && smp->prov != PROV_EXACT) &&
-	       !(flags & SESSION_ONLY_LATE && smp->prov != PROV_LATE);
-}
-
-bool sink_adapts(const struct session *session, uint32_t event)
-{
-	const struct perf_event_attr *a = &session->events[event].attr;
-
-	return a->freq && !perf_event_is_clock(a);
-}
-
-bool sink_names_more(const struct sink *s, size_t used)
-{
-	size_t memory = s->session->memory;
-
-	if (!memory || used <= memory / NAMES_SHARE)
-		return true;
-	STATS_ADD(s->session->stats, unnamed, 1);
-	return false;
 }
 
 static const char *sink_called(const struct sink *s)

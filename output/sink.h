@@ -23,18 +23,6 @@ static inline bool sink_ends_with(const char *s, const char *end)
  * folded for "-". NULL: no such format. */
 const struct sink_ops *sink_pick(const char *name, const char *path);
 
-/* True: the sample is of the provenance that is wanted. */
-bool sink_keeps(const struct sink *s, const struct sample *smp);
-
-/* True: the kernel adapts the period of @event, so that its samples stand for different numbers of
- * occurrences. */
-bool sink_adapts(const struct session *session, uint32_t event);
-
-/* Is there room for one more name of a process or thread where such names took @used bytes? One
- * that calls itself something else all the time leaves room for others' functions. Where there is
- * none the name is counted as unnamed. */
-bool sink_names_more(const struct sink *s, size_t used);
-
 /* Open @path ("-" is stdout) and begin. A result is created 0666 less the umask, all
  * else 0600; where the format KEEPS_OLD an old file is kept as PATH.old, as perf
  * does. @path is borrowed until sink_close(). 0 or -errno with a sentence. */

@@ -9,6 +9,7 @@
 
 #include "apportion.h"
 #include "base/stats.h"
+#include "kept.h"
 #include "lines/places.h"
 #include "perf_event.h"
 
@@ -224,7 +225,7 @@ static uint32_t comm_name(struct sink *s, const char *name)
 	size_t before = strtab_bytes(t->strings);
 	uint32_t ret;
 
-	if (t->full || !sink_names_more(s, t->comm_bytes))
+	if (t->full || !kept_name(s, t->comm_bytes))
 		return t->empty;
 	ret = intern(t, name);
 	t->comm_bytes += strtab_bytes(t->strings) - before;
@@ -316,7 +317,7 @@ static int count(struct sink *s, const struct sample *smp, uint32_t node, uint32
 		 struct tree_same *same)
 {
 	struct tree *t = s->priv;
-	bool period = s->session->flags & SESSION_PERIOD || sink_adapts(s->session, smp->event);
+	bool period = s->session->flags & SESSION_PERIOD || kept_adapts(s->session, smp->event);
 	struct tree_row row = { .node = node,
 				.thread = thread,
 				.event = smp->event,
@@ -344,7 +345,7 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 	uint32_t node, thread;
 	int ret;
 
-	if (s->failed || !sink_keeps(s, smp))
+	if (s->failed || !kept_sample(s, smp))
 		return s->failed;
 	if (stk->same)
 		same = same_of(t, stk);
@@ -466,7 +467,7 @@ static int count_samples(struct tree *t, uint32_t event)
 /* Are samples counted by what they stand for until they are shown? */
 static bool is_weighed(const struct session *session, uint32_t event)
 {
-	return sink_adapts(session, event) && !(session->flags & SESSION_PERIOD);
+	return kept_adapts(session, event) && !(session->flags & SESSION_PERIOD);
 }
 
 int tree_places(struct sink *s)

@@ -13,12 +13,11 @@
 #include "targets/probe.h"
 #include "targets/scout.h"
 
-#define DOUBT_MAX_NS (16ull * DOUBT_NS)
+#define DOUBT_MAX_NS (16ull * TRACKER_DOUBT_NS)
 
 enum {
 	THREADS = 2, /* that look at new processes */
 	JUST_NS = 1000000000,
-	DOUBT_NS = 1000000000, /* its last samples have been read by then; doubled each time */
 };
 
 int tracker_init(struct tracker *t, int kick)
@@ -69,25 +68,12 @@ static bool has_ended(const struct target *target)
 	return fd >= 0 ? proc_has_ended(fd) : !proc_exists(target->pid);
 }
 
-static void doubt(struct target *target)
-{
-	target->doubt_ns = now_ns() + DOUBT_NS;
-	target->doubt_pause_ns = DOUBT_NS;
-}
-
-/* Of its end may be told before it is known, and while it still ends: two CPUs' rings. */
-static void open_target(struct tracker *t, struct target *target)
-{
-	targets_open(&t->targets, target);
-	doubt(target);
-}
-
 void tracker_leader_ended(struct tracker *t, pid_t pid)
 {
 	struct target *target = targets_find(&t->targets, pid);
 
 	if (target)
-		doubt(target);
+		tracker_doubt(target);
 }
 
 /* Is it due to be looked at, and has it ended? */
@@ -116,37 +102,11 @@ pid_t tracker_left(struct tracker *t)
 			return target->pid;
 		}
 	}
-	t->doubts_ns = now + DOUBT_NS;
+	t->doubts_ns = now + TRACKER_DOUBT_NS;
 	return 0;
 }
 
 /* --- births and ends --- */
-
-struct target *tracker_create(struct tracker *t, pid_t pid, uint64_t begun_ns)
-{
-	struct target *target = target_create(pid);
-
-	if (target) {
-		target->begun_ns = begun_ns;
-		target->py.pid = pid;
-		target->py.program = t->n_programs += PYSTACK_SEVERAL;
-	}
-	return target;
-}
-
-struct target *tracker_add(struct tracker *t, pid_t pid, uint64_t begun_ns)
-{
-	struct target *target = tracker_create(t, pid, begun_ns);
-
-	if (!target)
-		return NULL;
-	if (targets_publish(&t->targets, &target, 1) == 0) {
-		open_target(t, target);
-		return target;
-	}
-	free(target);
-	return NULL;
-}
 
 static void copy_interpreter(struct target *child, const struct target *parent)
 {
@@ -207,7 +167,7 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 		free(child);
 		return;
 	}
-	open_target(t, child);
+	tracker_open(t, child);
 	tracker_tape(t, child);
 	if (state == TARGET_PENDING || state == TARGET_STARTING ||
 	    (state == TARGET_PYTHON && tracker_is_stale(t, parent)) ||
@@ -231,7 +191,7 @@ int tracker_wake(struct tracker *t, struct target *target)
 	uint64_t age = proc_age_ns(target->pid), known = now_ns() - target->since_ns;
 
 	target->asleep = false;
-	open_target(t, target);
+	tracker_open(t, target);
 	/* If it was forked just before it was listed, nobody knows by which thread. */
 	target->unborn = age < JUST_NS + known;
 	return tracker_search(t, target, false);

@@ -21,6 +21,16 @@ struct search {
 	uint64_t next_ns;
 };
 
+/* The last samples of a process have been read so long after it has ended. */
+enum { TRACKER_DOUBT_NS = 1000000000 };
+
+/* Look then whether it has ended, for nobody may tell. */
+void tracker_doubt(struct target *target);
+
+/* Open what is kept open of a published target. Of its end may be told before it is known, and
+ * while it still ends, for that is in two CPUs' rings: it is looked at. */
+void tracker_open(struct tracker *t, struct target *target);
+
 /* A target that no table has yet, for a process that began at @begun_ns; malloc'ed. NULL: no
  * memory. */
 struct target *tracker_create(struct tracker *t, pid_t pid, uint64_t begun_ns);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#include "kept.h"
+
+#include "base/stats.h"
+#include "perf_event.h"
+
+/* Of session.memory, one part for what processes and threads call themselves. */
+enum { NAMES_SHARE = 16 };
+
+bool kept_sample(const struct sink *s, const struct sample *smp)
+{
+	unsigned flags = s->session->flags;
+
+	return !(flags & SESSION_ONLY_EXACT && smp->prov != PROV_EXACT) &&
+	       !(flags & SESSION_ONLY_LATE && smp->prov != PROV_LATE);
+}
+
+bool kept_adapts(const struct session *session, uint32_t event)
+{
+	const struct perf_event_attr *a = &session->events[event].attr;
+
+	return a->freq && !perf_event_is_clock(a);
+}
+
+bool kept_name(const struct sink *s, size_t used)
+{
+	size_t memory = s->session->memory;
+
+	if (!memory || used <= memory / NAMES_SHARE)
+		return true;
+	STATS_ADD(s->session->stats, unnamed, 1);
+	return false;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kept - what formats that add stacks up keep of what they are given.
+ */
+#ifndef KEPT_H
+#define KEPT_H
+
+#include "sample/sink.h"
+
+/* True: the sample is of the provenance that is wanted. */
+bool kept_sample(const struct sink *s, const struct sample *smp);
+
+/* True: the kernel adapts the period of @event, so that its samples stand for different numbers of
+ * occurrences. */
+bool kept_adapts(const struct session *session, uint32_t event);
+
+/* Is there room for one more name of a process or thread where such names took @used bytes? One
+ * that calls itself something else all the time leaves room for others' functions. Where there is
+ * none the name is counted as unnamed. */
+bool kept_name(const struct sink *s, size_t used);
+
+#endif
