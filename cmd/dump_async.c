@@ -57,13 +57,9 @@ static int read_task(struct looking *k, const struct pytask_ref *at, struct pyta
 	return pytasks_read(&k->pages.base, &d->process->layout, &d->target->walk, at, ret);
 }
 
-/* What there is no time for is missing. */
-static bool has_time(struct looking *k)
+static bool has_time(const struct looking *k)
 {
-	if (now_ns() < k->until_ns)
-		return true;
-	k->end.whole = false;
-	return false;
+	return now_ns() < k->until_ns;
 }
 
 /* --- one --- */
@@ -147,8 +143,8 @@ static void look_at(struct looking *k, const struct pytask_ref *at)
 		}
 	}
 	if (!has_time(k))
-		return;
-	if (r == 0)
+		k->end.unseen++;
+	else if (r == 0)
 		tell(k, &k->now, &none, 0, true);
 	else
 		k->lost[k->n_lost++] = *at;
@@ -201,6 +197,7 @@ static void look_at_all(struct looking *k, const struct pytasks *t)
 	k->lost = calloc(t->n + 1, sizeof(*k->lost));
 	if (k->list && k->lost) {
 		list(k, t);
+		k->end.unseen = t->n - k->n;
 		for (size_t i = 0; i < k->n; i++)
 			if (!i || k->list[i].at.at != k->list[i - 1].at.at)
 				look_at(k, &k->list[i].at);

@@ -39,6 +39,7 @@ struct dump_async_end {
 	bool known;	/* in this build tasks can be read */
 	bool whole;	/* else some may be missing */
 	size_t strange; /* tasks of which nothing could be read */
+	size_t unseen;	/* that there was no time to look at */
 	size_t gone;	/* that ended between the list and their turn: others may have begun */
 };
 

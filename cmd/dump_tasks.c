@@ -68,6 +68,11 @@ static void say(struct printing *p, const struct dump_async_end *end,
 			 end->whole ? "" : "; some may be missing, for they came and went");
 	if (text[0])
 		page_say(&p->page, proc->pid, text);
+	if (end->unseen) {
+		snprintf(text, sizeof(text), "there was no time to look at %zu more tasks",
+			 end->unseen);
+		page_say(&p->page, proc->pid, text);
+	}
 	if (end->gone) {
 		snprintf(text, sizeof(text),
 			 "%zu tasks ended before they were read; others may have begun meanwhile",

@@ -124,14 +124,16 @@ static double sampled_part(const struct recorder *r, const struct perf_event_att
 static struct book book_of(const struct recorder *r, size_t e)
 {
 	const struct perf_event_attr *a = &r->session->events[e].attr;
+	uint64_t counted, before = r->counted_before[e];
 	struct book b = { 0 };
 
 	if (runs_for_others(r, a)) {
 		b.counted = scheduled(r, a);
 	} else {
-		b.counted = (uint64_t)((double)(attach_count(&r->attach, e) -
-						r->counted_before[e]) *
-				       sampled_part(r, a));
+		/* What events that took turns counted is estimated, and may become less. */
+		counted = attach_count(&r->attach, e);
+		counted -= MIN(counted, before);
+		b.counted = (uint64_t)((double)counted * sampled_part(r, a));
 		b.seen = dropped(r, e) - r->dropped_before[e];
 	}
 	b.period = perf_event_period(a);
