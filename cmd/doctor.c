@@ -89,7 +89,7 @@ static void print_wrapper(pid_t pid, const struct lookup *l)
 		print_python(&l->child[i]);
 }
 
-/* Does a file whose code it has mapped answer? */
+/* True: a file whose code it has mapped answers. */
 static bool file_answers(pid_t pid, const struct proc_map *m, struct file_helper *files)
 {
 	unsigned char id[ELFIMAGE_MAX_ID];

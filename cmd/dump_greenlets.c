@@ -86,7 +86,7 @@ static void look_at_all(struct printing *p, const struct pygreenlets *g)
 	}
 }
 
-/* Is the module mapped from which they are? */
+/* True: the module is mapped from which they are. */
 static bool has_module(pid_t pid)
 {
 	struct proc_maps maps;

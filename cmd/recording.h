@@ -45,7 +45,7 @@ void recording_begins(void);
 int recording_open(struct recording *r, const char *path);
 void recording_close(struct recording *r);
 
-/* Are they stacks that somebody added up, which know no more than they say? */
+/* True: they are stacks that somebody added up, which know no more than they say. */
 bool recording_is_folded(const struct recording *r);
 
 /* What outputs must know; lives as long as @r. */

@@ -71,7 +71,7 @@ struct perf_event_attr perf_event_side(const struct perf_event_attr *like);
  */
 bool perf_event_is_switch(const struct perf_event_attr *attr);
 
-/* Is it a clock, a timer of the kernel's whose periods are nanoseconds? */
+/* True: it is a clock, a timer of the kernel's whose periods are nanoseconds. */
 bool perf_event_is_clock(const struct perf_event_attr *attr);
 
 /* The period that was asked for, in what the event counts (ns of a clock at a rate); 0: the

@@ -177,7 +177,7 @@ static int name_lines(struct folded *f, const struct side *side, uint32_t title)
 	return ret;
 }
 
-/* Is it of a process that was known, and ended so long ago that it is not any more? */
+/* True: it is of a process that was known, and ended so long ago that it is not any more. */
 static bool is_over(const struct folded *f, const struct folded_line *line)
 {
 	return line->comm != STRTAB_NONE && line->comm != f->unknown &&

@@ -23,7 +23,7 @@ static bool is_ours(const struct stat *st)
 	return st->st_uid == geteuid();
 }
 
-/* Can others than we and root write in it? */
+/* True: others than we and root can write in it. */
 static bool is_shared(const struct stat *st)
 {
 	return (!is_ours(st) && st->st_uid != 0) || (st->st_mode & (S_IWGRP | S_IWOTH));

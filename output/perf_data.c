@@ -322,7 +322,7 @@ static bool is_full(int ret)
 	return ret == -ENOSPC || ret == -EDQUOT || ret == -EFBIG;
 }
 
-/* Would there be room for some symbols if nearly all records were given back? */
+/* True: there would be room for some symbols if nearly all records were given back. */
 static bool can_have_room(const struct perf_data *d)
 {
 	struct statvfs fs;

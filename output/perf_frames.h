@@ -39,7 +39,7 @@ uint64_t perf_frames_state(const struct perf_frames *f, pid_t pid);
 size_t perf_frames_take(struct perf_frames *f, const struct perf_event_attr *a, uint16_t misc,
 			const struct perf_taken *t, struct frame *ret, size_t cap);
 
-/* Frames of Python that had no name; was there a symbol file? */
+/* Frames of Python that had no name; whether there was a symbol file. */
 uint64_t *perf_frames_unnamed(struct perf_frames *f);
 bool perf_frames_have_python(const struct perf_frames *f);
 

@@ -97,7 +97,7 @@ static bool is_ours(const struct perf_head *h, const struct perf_event_attr *a, 
 	       idmap_get(&h->ids, PERF_FILE_ID + h->n_events) == h->n_events;
 }
 
-/* Does each sample say whose it is, and of which event? */
+/* True: each sample says whose it is, and of which event. */
 static bool is_told(const struct perf_head *h, const struct perf_event_attr *a)
 {
 	const uint64_t first = h->events[0].attr.sample_type, type = a->sample_type;
@@ -286,7 +286,7 @@ static int stream_record(struct perf_head *h, FILE *in, const struct perf_event_
 	return 0;
 }
 
-/* Is it the kernel's, or are such packed in it? */
+/* True: it is the kernel's, or such are packed in it. */
 static bool is_kernels(const struct perf_event_header *r)
 {
 	return r->type < RECORD_ATTR || r->type == PERF_RECORD_COMPRESSED;

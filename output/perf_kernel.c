@@ -70,7 +70,7 @@ bool perf_kernel_parse_module(const char *line, char name[64], struct perf_kerne
 	return addr && len;
 }
 
-/* Is the file @path the module @name, '-' or '_', .ko and any compression? */
+/* True: the file @path is the module @name, '-' or '_', .ko and any compression. */
 static bool is_module_file(const char *path, size_t n, const char *name)
 {
 	const char *base = memrchr(path, '/', n);

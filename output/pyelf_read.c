@@ -23,7 +23,7 @@ static bool is_line(uint32_t line)
 	return line <= INT_MAX - PYELF_MAX_LINES;
 }
 
-/* Does a text begin at @at? */
+/* True: a text begins at @at. */
 static bool is_text(struct bytes strings, uint32_t at)
 {
 	return at < strings.n && (at == 0 || !strings.at[at - 1]);

@@ -71,7 +71,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*((const struct file *)a)->name, *((const struct file *)b)->name);
 }
 
-/* Give those whose name another has a longer one. Are there any? */
+/* Give those whose name another has a longer one. True: there are some. */
 static bool lengthen(struct file *f, size_t n, bool whole)
 {
 	bool any = false;

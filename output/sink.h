@@ -11,7 +11,7 @@
 /* NULL-terminated. */
 extern const struct sink_ops *const sink_formats[];
 
-/* Does @s end with @end, and is it more than that? */
+/* True: @s ends with @end, and is more than that. */
 static inline bool sink_ends_with(const char *s, const char *end)
 {
 	size_t n = strlen(s), m = strlen(end);

@@ -43,7 +43,7 @@ struct tape_reader {
 	int next; /* what tape_stream_next() said of it */
 };
 
-/* Does @n more fit? */
+/* True: @n more fit. */
 static bool has_room(struct tape_reader *r, size_t n)
 {
 	if (n > MAX_KEPT - r->kept)

@@ -464,7 +464,7 @@ static int count_samples(struct tree *t, uint32_t event)
 	return ret;
 }
 
-/* Are samples counted by what they stand for until they are shown? */
+/* True: samples are counted by what they stand for until they are shown. */
 static bool is_weighed(const struct session *session, uint32_t event)
 {
 	return kept_adapts(session, event) && !(session->flags & SESSION_PERIOD);

@@ -140,7 +140,7 @@ static inline uint64_t arch_differ(const void *a, const void *b)
 	return ret;
 }
 
-/* Is the register whose bit is @differ lent to the copy of the instruction at @ip? */
+/* True: the register whose bit is @differ is lent to the copy of the instruction at @ip. */
 static inline bool arch_is_lent(const void *regs, uint64_t differ, uint64_t ip)
 {
 	uint64_t v;

@@ -18,7 +18,7 @@ size_t insn_x86_length(const unsigned char *p, size_t n);
  * and the stack pointer? */
 bool insn_jumps(struct bytes code);
 
-/* Does an instruction of this machine begin at @at in @code, at whose beginning one does? */
+/* True: an instruction of this machine begins at @at in @code, at whose beginning one does. */
 bool insn_begins(struct bytes code, size_t at);
 
 #endif

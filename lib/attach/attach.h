@@ -86,14 +86,14 @@ int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only
 /* The same for one thread more. 0; -ESRCH it is gone; or as above. */
 int attach_thread(struct attach *a, pid_t tid, struct err *err);
 
-/* Has @tid events? */
+/* True: @tid has events. */
 bool attach_has(const struct attach *a, pid_t tid);
 
 /* @tid is gone, or has the number @to now. */
 void attach_forget(struct attach *a, pid_t tid);
 void attach_renamed(struct attach *a, pid_t tid, pid_t to);
 
-/* Do the events of @tid, or of all if it is 0, send their signal? */
+/* The events of @tid, or of all if it is 0, send their signal, or with @send false do not. */
 void attach_signal(struct attach *a, pid_t tid, bool send);
 
 /* Start the events of @tid, or of all if it is 0. */

@@ -163,7 +163,7 @@ static int choose_one(struct event_info *ret, const struct perf_spec *spec,
 	return 0;
 }
 
-/* Do the events of the group whose leader is @first fit into the PMU together? */
+/* 0 if the events of the group whose leader is @first fit into the PMU together. */
 static int try_group(const struct session *session, size_t first, pid_t tid, struct err *err)
 {
 	int fd[SESSION_MAX_EVENTS], n = 0, r = 0;

@@ -15,7 +15,7 @@
 int events_choose(struct session *session, const struct perf_spec *specs, size_t n,
 		  struct perf_options *o, pid_t tid, char fallback[256], struct err *err);
 
-/* May there be a witness on thread @tid? */
+/* True: there may be a witness on thread @tid. */
 bool events_can_witness(const struct session *session, pid_t tid);
 
 /* Can the samples of the session's event, and its witness, hold a count of user instructions?
@@ -23,7 +23,7 @@ bool events_can_witness(const struct session *session, pid_t tid);
  * witness and counter are a group. Tried on the caller. */
 bool events_can_count(struct session *session);
 
-/* May events be opened on @cpu for all that it runs? */
+/* True: events may be opened on @cpu for all that it runs. */
 bool events_can_wide(const struct session *session, int cpu);
 
 #endif

@@ -73,7 +73,7 @@ uint64_t run_table_came(const struct run_table *t, pid_t tid);
  * Its last leaving counts. */
 bool run_table_left_another(const struct run_table *t, pid_t tid, int cpu, uint64_t since);
 
-/* May @pid have become another program after @since? */
+/* True: @pid may have become another program after @since. */
 bool run_table_execed(const struct run_table *t, pid_t pid, uint64_t since);
 
 /* When @cpu last began or ended a step of going offline or coming online; the events that were

@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "base/note.h"
 
-/* Did any user instruction run between two looks at a thread's registers? */
+/* Whether any user instruction ran between two looks at a thread's registers. */
 enum witness {
 	WITNESS_NONE, /* not known: no right to look */
 	WITNESS_SAME, /* no */

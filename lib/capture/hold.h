@@ -44,7 +44,7 @@ struct pending *hold_last_of(struct reader *r, const struct walk *w);
 /* Samples that are done no longer wait. */
 void hold_forget_processed(struct reader *r);
 
-/* Does a thread with these registers stand where it stood at @p? */
+/* Whether a thread with these registers stands where it stood at @p. */
 enum witness hold_witness(const struct pending *p, const void *regs);
 
 /* @left: what was counted of @p's thread as it left. The witness counts only if it had

@@ -30,7 +30,7 @@ enum pystack_end program_ask(struct reader *r, struct target *t, struct walk *w)
 	return PYSTACK_END_N;
 }
 
-/* Is @t not what the process is now, as far as has been noted? */
+/* True: @t is not what the process is now, as far as has been noted. */
 static bool outdated(const struct reader *r, const struct target *t)
 {
 	return births_execed(r->c->births, t->pid) > t->begun_ns;

@@ -204,7 +204,7 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	}
 }
 
-/* Did @pid, forked at @time, join by itself before we read of that in its parent's CPU's ring? */
+/* True: @pid, forked at @time, joined by itself before that was read in its parent's ring. */
 static bool has_joined(const struct reader_config *c, pid_t pid, uint64_t time)
 {
 	const struct target *t = c->strangers ? targets_find(c->targets, pid) : NULL;

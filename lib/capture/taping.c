@@ -243,7 +243,7 @@ void taping_saw(void *arg, raddr at, const void *bytes, size_t n, int ret)
 	put_reader(r, TAPE_READ, &h, (struct bytes){ bytes, ret == 0 ? n : 0 });
 }
 
-/* Nothing has changed since it was written? */
+/* True: nothing has changed since it was written. */
 static bool is_known(struct taping *tape, pid_t pid, const struct target *t)
 {
 	struct known_target *known = &tape->targets[(uint32_t)pid % KNOWN_TARGETS], now;

@@ -116,7 +116,7 @@ static void give(struct waits *w, const struct wait *wait, uint64_t end)
 
 /* --- what readers told --- */
 
-/* Is one of the @n rings not read up to its place in @heads? */
+/* True: one of the @n rings is not read up to its place in @heads. */
 static bool is_behind(const struct waits *w, const uint64_t *heads, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)

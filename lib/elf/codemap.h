@@ -84,7 +84,7 @@ struct codemap_place {
 /* Go on at @p with what @fd has: so much at a time. */
 void codemap_read(struct codemap *m, int fd, enum codemap_kind kind, struct codemap_place *p);
 
-/* Is what was read last still in @fd? */
+/* True: what was read last is still in @fd. */
 bool codemap_same(int fd, const struct codemap_place *p);
 
 /* A sealed file of the rows of an @m that was not sorted. Its descriptor, or -ENOMEM. */

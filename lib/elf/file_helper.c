@@ -474,7 +474,7 @@ ssize_t file_helper_demangle(struct file_helper *h, const char *name, char *buf,
 	return n;
 }
 
-/* Is it one that a file can be read on from, after @from? */
+/* True: it is one that a file can be read on from, after @from. */
 static bool place_good(const struct codemap_place *p, const struct codemap_place *from)
 {
 	return p->at >= from->at && p->at <= INT64_MAX && p->n_tail <= sizeof(p->tail) &&

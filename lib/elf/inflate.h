@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-/* Is zlib built in? */
+/* True: zlib is built in. */
 extern const bool inflate_zlib_built;
 
 /* What the bytes of a section with SHF_COMPRESSED stand for, malloc'ed, with a NUL behind;

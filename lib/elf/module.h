@@ -87,7 +87,7 @@ const struct module_func *module_row(const struct module *t, uint64_t x);
  * there is none. */
 uint64_t module_room(const struct module *t, uint64_t x);
 
-/* Is @vaddr in the eval loop's nameless part? */
+/* True: @vaddr is in the eval loop's nameless part. */
 bool module_is_eval_rest(const struct module *t, uint64_t vaddr);
 
 /* The .eh_frame function that covers @vaddr; its start as vaddr in @start. */

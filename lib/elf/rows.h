@@ -63,7 +63,7 @@ int rows_make(struct rows **ret, const struct arch *arch, struct unwind_source *
 struct rows *rows_of_map(const struct arch *arch, const struct unwind_source *s,
 			 struct rows_function *function, size_t n, struct bytes map);
 
-/* Have both the same functions, and the same bytes that tell their rows? */
+/* True: both have the same functions, and the same bytes that tell their rows. */
 bool rows_equal(const struct rows *a, const struct rows *b);
 
 /* Of code in memory whose rows are known, all in @t, which is taken over. NULL: no memory. */

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-/* Is it built in? */
+/* True: it is built in. */
 extern const bool xz_built;
 
 /* What @in unpacks to, malloc'ed; empty: damaged, or more than @max bytes. */

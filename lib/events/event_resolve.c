@@ -97,7 +97,7 @@ static int add(struct work *w, const struct perf_spec *s, struct err *err)
 	return 0;
 }
 
-/* Does each kind of core count it by itself? */
+/* True: each kind of core counts it by itself. */
 static bool is_cores(const struct perf_spec *s)
 {
 	return !s->some_cpus && (s->type == PERF_TYPE_HARDWARE ||

@@ -89,7 +89,8 @@ static const char *const cache_ops[][3] = {
 	{ "prefetch", "prefetches" },
 };
 
-/* Does @s (to @end) start with one of @names and then end or go on with '-'? */
+/* Where @s (to @end) goes on if it starts with one of @names and then ends or goes on with '-'.
+ * NULL: it does not. */
 static const char *skip_one(const char *s, const char *end, const char *const *names,
 			    size_t n_names)
 {
@@ -291,7 +292,7 @@ bool perf_names_in_kernel(const struct perf_spec *s)
 		 s->config == PERF_COUNT_SW_CGROUP_SWITCHES));
 }
 
-/* Are the slashes in it those of a file, or before a length? */
+/* True: the slashes in it are those of a file, or before a length. */
 static bool has_own_slashes(const char *s)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
@@ -357,7 +358,7 @@ static int parse_group(const char *s, size_t len, struct perf_spec *ret, size_t 
 	return r;
 }
 
-/* Does @ret[@n] name an event that stands before it, outside of groups? */
+/* True: @ret[@n] names an event that stands before it, outside of groups. */
 static bool is_repeated(const struct perf_spec *ret, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

@@ -11,7 +11,7 @@
 /* Type and config of @name. 0; -ENOENT there is no such event, or no libpfm4. */
 int pfm_resolve(const char *name, struct perf_spec *ret);
 
-/* Is the library here? */
+/* True: the library is here. */
 bool pfm_here(void);
 
 #endif

@@ -54,7 +54,7 @@ int srcline_ask(struct srcline *s, const struct srcline_file *f, const uint64_t 
 #define SRCLINE_COMMAND "--internal-srcline"
 int srcline_main(bool debuginfod);
 
-/* Was libdw there when pysampled was built? */
+/* True: libdw was there when pysampled was built. */
 extern const bool srcline_built;
 
 #endif

@@ -28,7 +28,7 @@ struct jit *jit_create(pid_t pid, uint64_t since_ns, struct quota *quota,
 		       struct file_helper *files);
 void jit_destroy(struct jit *j);
 
-/* The process has mapped a file: is it the dump? */
+/* The process has mapped a file, which may be the dump. */
 void jit_mapped(struct jit *j, const struct proc_map *m);
 
 /* The name of the code at @ip as the process wrote it (any bytes but NUL), valid until the

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Is it built in? */
+/* True: it is built in. */
 extern const bool demangle_built;
 
-/* Does @name look like one to demangle? */
+/* True: @name looks like one to demangle. */
 bool demangle_wanted(const char *name);
 
 /* The first @cap - 1 bytes of what @name means: "ns::f(int)", "core::fmt::write". False, and

@@ -195,7 +195,7 @@ static void set_before(pyoff *o, uint32_t v, uint32_t distance)
 	o->plus1 = v - distance + 1;
 }
 
-/* Is the interpreter state the very one that the table was made from? */
+/* True: the interpreter state is the very one that the table was made from. */
 static bool same_interp(const struct pylayout *table, const uint32_t v[SLOT_N])
 {
 	return v[INTERP_SIZE] == table->interp.size &&

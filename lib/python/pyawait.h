@@ -25,7 +25,7 @@ struct pyawait {
 	struct pyframe frame[PYAWAIT_MAX]; /* while it waits: outermost first */
 };
 
-/* Can chains be read in this build? */
+/* True: chains can be read in this build. */
 bool pyawait_known(const struct pylayout *l);
 
 /* The chain from the coroutine (or generator) at @coro on. 0; -EBADMSG: that is none, or it is
@@ -34,7 +34,7 @@ bool pyawait_known(const struct pylayout *l);
 int pyawait_read(struct rmem *m, const struct pylayout *l, const struct pywalk_layout *walk,
 		 raddr coro, struct pyawait *ret);
 
-/* Is it so still? */
+/* True: it is so still. */
 bool pyawait_same(const struct pyawait *a, const struct pyawait *b);
 
 /* The __qualname__ of the coroutine at @coro. 0, -EBADMSG or a read error. */

@@ -104,7 +104,7 @@ static bool is_text(struct search *s, raddr str, const char *text)
 	return pydict_text(s->m, s->l, str, buf, sizeof(buf)) == 0 && !strcmp(buf, text);
 }
 
-/* Is the function at @func @name, and of a module of asyncio? */
+/* True: the function at @func is @name, and of a module of asyncio. */
 static bool is_function(struct search *s, raddr func, const char *module, const char *name)
 {
 	return is_a(s, func, "function") &&

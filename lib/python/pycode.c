@@ -113,7 +113,7 @@ static int part_str(struct rmem *m, const struct pylayout *l, struct part *p)
 	return 0;
 }
 
-/* The heads are read: what do they say? */
+/* The heads are read: what they say. */
 static int parts_parse(struct rmem *m, const struct pylayout *l, struct part parts[PARTS])
 {
 	int r = part_str(m, l, &parts[NAME]);

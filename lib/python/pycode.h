@@ -86,7 +86,7 @@ raddr pycode_instr(struct rmem *m, const struct pylayout *l, raddr code, uint32_
 int pycode_copy(struct rmem *m, const struct pylayout *l, raddr code,
 		const unsigned char *head, struct pycode_copy *ret);
 
-/* Is the block whole and consistent (for blocks that came from a tape)? */
+/* True: the block is whole and consistent (for blocks that came from a tape). */
 bool pycode_copy_valid(const struct pycode_copy *c, size_t n);
 
 /* Instead of lasti, up to 3.10: nothing of the code ran yet. Its line is the first one. */

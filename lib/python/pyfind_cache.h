@@ -47,7 +47,7 @@ void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version,
 /* That version, or 0: it was not proven. */
 uint32_t pyfind_cache_proven(const struct pyfind_file *file);
 
-/* Was it that layout? */
+/* True: it was that layout. */
 bool pyfind_cache_proven_by(const struct pyfind_file *file, const struct pylayout *layout);
 
 /* A layout made of the file's debug info, or why there is none. */

@@ -50,7 +50,7 @@ static uint64_t frame_u64(const unsigned char *frame, pyoff o)
 	return load_u64(frame + pyoff_get(o));
 }
 
-/* The same up to 3.10: does f_lasti (in bytes, -2 at the start) lie in the bytecode? */
+/* The same up to 3.10: f_lasti (in bytes, -2 at the start) lies in the bytecode. */
 static bool lasti_fits(struct check *c, const unsigned char *head, uint64_t lasti)
 {
 	const struct pylayout *l = &c->p->layout;
@@ -164,7 +164,7 @@ static raddr instr_of(const struct pylayout *l, const unsigned char *frame)
 	       (uint64_t)(lasti < 0 ? -2 : (int64_t)lasti * l->lasti_unit);
 }
 
-/* Does byte @at hold one of 0 to @max? */
+/* True: byte @at holds one of 0 to @max. */
 static bool small(const unsigned char *frame, pyoff at, unsigned max)
 {
 	return !pyoff_has(at) || frame[pyoff_get(at)] <= max;
@@ -239,7 +239,7 @@ static bool check_frames(struct check *c, raddr frame)
 	return good > 0;
 }
 
-/* Does the thread state @ts, which runs code, say which thread that is? */
+/* True: the thread state @ts, which runs code, says which thread that is. */
 static bool check_ids(struct check *c, raddr ts, uint64_t native)
 {
 	const struct pylayout *l = &c->p->layout;

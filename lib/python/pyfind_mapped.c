@@ -96,7 +96,7 @@ static bool writable(const struct search *s, raddr at)
 	return map && map->r && map->w;
 }
 
-/* Does each segment of the file begin where it must, if it was loaded at @bias? */
+/* True: each segment of the file begins where it must, if it was loaded at @bias. */
 static bool is_whole(const struct search *s, const struct candidate *mod,
 		     const struct elfpython *elf, uint64_t bias)
 {

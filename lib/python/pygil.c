@@ -107,7 +107,7 @@ static int read_holder(struct rmem *m, const struct pygil_lock *p, raddr ts,
 	return 0;
 }
 
-/* Is it one of this GIL's interpreters? */
+/* True: it is one of this GIL's interpreters. */
 static bool has_gil(struct rmem *m, const struct pygil_lock *p, raddr interp)
 {
 	raddr of;
@@ -117,7 +117,7 @@ static bool has_gil(struct rmem *m, const struct pygil_lock *p, raddr interp)
 				    of == p->at;
 }
 
-/* Does the interpreter say too that the state @ts runs? */
+/* True: the interpreter says too that the state @ts runs. */
 static bool runs(const struct pygil_lock *p, raddr ts, const struct holder *h)
 {
 	return p->current ? h->current == ts : h->status >> p->l->active_bit & 1;

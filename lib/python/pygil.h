@@ -67,7 +67,7 @@ bool pygil_sleeps(struct rmem *m, const struct pylayout *l, raddr runtime, raddr
 /* Where the runtime is whose interpreters @walk begins with. */
 raddr pygil_runtime(const struct pylayout *l, const struct pywalk_layout *walk);
 
-/* Does who sleeps in a futex at @at wait for a GIL? */
+/* True: who sleeps in a futex at @at waits for a GIL. */
 bool pygil_waits(const struct pygil *p, raddr at);
 
 #endif

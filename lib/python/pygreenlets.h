@@ -26,7 +26,7 @@ struct pygreenlets {
 
 void pygreenlets_deinit(struct pygreenlets *g);
 
-/* Can they be found in this build? */
+/* True: they can be found in this build. */
 bool pygreenlets_known(const struct pylayout *l);
 
 /* All of all interpreters. 0; -ENOTSUP: this greenlet is laid out in a way that is not known;

@@ -41,7 +41,7 @@ struct pynames {
 
 void pynames_deinit(struct pynames *p);
 
-/* Is there a way to read names in this build? */
+/* True: there is a way to read names in this build. */
 bool pynames_known(const struct pylayout *l);
 
 enum pynames_answer {

@@ -195,7 +195,7 @@ struct pystack_result pystack_read_parked(struct pystack *p, const struct pystac
  * the leaf to the one at @frame. 0: it is not among them, or in an outer interpreter's. */
 uint32_t pystack_frames_to(const struct pystack *p, raddr frame);
 
-/* Does the thread still stand in the frame that the result began with? */
+/* True: the thread still stands in the frame that the result began with. */
 bool pystack_unchanged(const struct pystack_result *r, struct rmem *m);
 
 /* Between samples: forget codes that were not met for long, if many were copied since the last

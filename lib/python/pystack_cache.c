@@ -115,7 +115,7 @@ struct thread *pystack_thread(struct pystack *p, int program, pid_t tid, uint32_
 	return th;
 }
 
-/* Is it one of the interpreters of @program? */
+/* True: it is one of the interpreters of @program. */
 static bool is_of(int one, int program)
 {
 	return one >= program && one - program < PYSTACK_SEVERAL;

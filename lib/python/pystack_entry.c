@@ -136,7 +136,7 @@ static bool executes(const struct entry *e)
 	       top == -1;
 }
 
-/* Is the candidate the caller's stack? */
+/* True: the candidate is the caller's stack. */
 static bool proven(const struct entry *e)
 {
 	struct pywalk *w = e->w;
@@ -166,7 +166,7 @@ static bool follows(const struct entry *e, raddr before)
 	return proven(e);
 }
 
-/* Do these two words look like a _PyCFrame's fields at @at? */
+/* True: these two words look like a _PyCFrame's fields at @at. */
 static bool looks_like(const struct entry *e, raddr at, raddr frame, raddr previous)
 {
 	if (previous - at > STACK_MAX && !in_tstate(e, previous))
@@ -210,7 +210,7 @@ static bool called_by(const struct entry *e, raddr at)
 	return proven(e);
 }
 
-/* Is a function's frame at @at, and the data stack's next one at @end? */
+/* True: a function's frame is at @at, and the data stack's next one at @end. */
 static bool ends_at(const struct entry *e, raddr at, raddr end)
 {
 	const struct pylayout *l = &e->t->layout;
@@ -266,7 +266,7 @@ static bool search_caller(const struct entry *e)
 	return true;
 }
 
-/* As it was walked: is it known where the frame at @at lies on the data stack? */
+/* As it was walked. True: it is known where the frame at @at lies on the data stack. */
 static bool lies_behind(const struct entry *e, raddr at, raddr end)
 {
 	raddr before, top;

@@ -36,7 +36,7 @@ static bool named_ended(struct recorder *r, const struct pollfd *fds)
 	return all;
 }
 
-/* With -t: does one of those threads still run in @pid? */
+/* With -t. True: one of those threads still runs in @pid. */
 static bool is_wanted(const struct recorder *r, pid_t pid)
 {
 	for (size_t i = 0; i < r->o.n_tids; i++) {

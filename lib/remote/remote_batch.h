@@ -43,7 +43,7 @@ void rmem_batch_want(struct rmem_batch *b, raddr at, size_t n);
  * room. */
 void rmem_batch_put(struct rmem_batch *b, raddr at, struct bytes bytes);
 
-/* Are these bytes held already? */
+/* True: these bytes are held already. */
 bool rmem_batch_holds(const struct rmem_batch *b, raddr at, size_t n);
 
 /* Bring all announced ranges, RMEM_MAX_VEC in a call. One that is not readable ends its

@@ -21,7 +21,7 @@ struct tape_stream {
 	unsigned char chunk[TAPE_STREAM_MAX];
 };
 
-/* Is there packed input? */
+/* True: there is packed input. */
 static bool fill(struct tape_stream *s)
 {
 	if (s->packed.pos == s->packed.size)

@@ -160,7 +160,7 @@ static uint32_t bare_root(const struct merger *m, bool whole)
 	return m->in->none && i < loop && (loop < m->n_frames || !whole) ? i : m->n_frames;
 }
 
-/* Does the native stack end before frame @i, and go on there? */
+/* True: the native stack ends before frame @i, and goes on there. */
 static bool is_broken_before(const struct merge_input *in, uint32_t i)
 {
 	for (uint32_t r = 0; r < in->n_runs; r++)

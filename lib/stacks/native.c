@@ -140,7 +140,7 @@ void native_regs(struct unwind_regs *ret, uint64_t pc, uint64_t sp)
 	ret->r[arch_host->dwarf_sp] = sp;
 }
 
-/* Does the function of @regs own @at? */
+/* True: the function of @regs owns @at. */
 static bool owns(struct unwinding *u, const struct unwind_regs *regs, uint64_t at)
 {
 	struct unwind_frame two[2];
@@ -312,7 +312,7 @@ static uint32_t frames_to_first(const struct unwinding *u)
 	return n > 1 && !strcmp(u->n->symbol[n - 2].name, "_dl_start") ? n - 1 : 0;
 }
 
-/* Who runs Python stands in the evaluation loop: do all frames tell that it does not? */
+/* Who runs Python stands in the evaluation loop. True: all frames tell that it does not. */
 static bool is_bare(const struct unwinding *u)
 {
 	uint32_t n = frames_to_first(u);

@@ -359,7 +359,7 @@ static void keep_code(struct resolver *r, const struct inbox_item *it)
 	profile_same(assembler_profile(r->assembler), q->id, q->was);
 }
 
-/* Is it kept until what is older than it has come? */
+/* True: it is kept until what is older than it has come. */
 static bool must_be_kept(uint32_t type)
 {
 	return type != Q_CODE && type != Q_CODE_KEPT && type != Q_TAPE;

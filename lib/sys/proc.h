@@ -48,7 +48,7 @@ int proc_comm(pid_t pid, pid_t tid, char buf[16]);
 /* One character of state ('R', 'S', 'D', 'T', 't', 'Z' ...), 0 when gone. */
 char proc_state(pid_t pid, pid_t tid);
 
-/* Does the process run, and is not about to end? */
+/* True: the process runs, and is not about to end. */
 bool proc_lives(pid_t pid);
 
 /* CPU time that a thread has used, ns; 0 where it is gone, or the kernel does not tell. */
@@ -73,7 +73,7 @@ uint64_t proc_age_ns(pid_t pid);
  * not read its memory. */
 bool proc_dumpable(pid_t pid);
 
-/* Has a process, or another thread of one, this number? */
+/* True: a process, or another thread of one, has this number. */
 bool proc_exists(pid_t pid);
 
 /* stat() of a link of /proc that leads to a file, by what the kernel knows of that: no file

@@ -19,7 +19,7 @@ struct proc_map {
 	const char *path; /* "" for anonymous; owned by struct proc_maps */
 };
 
-/* Are both of one file? */
+/* True: both are of one file. */
 static inline bool proc_map_same_file(const struct proc_map *a, const struct proc_map *b)
 {
 	return a->ino == b->ino && a->maj == b->maj && a->min == b->min;

@@ -22,7 +22,7 @@ void realtime_add_thread(struct realtime_use *u, pid_t tid)
 	}
 }
 
-/* Is @word in the comma-separated list of @n bytes? */
+/* True: @word is in the comma-separated list of @n bytes. */
 static bool has_word(const char *list, size_t n, const char *word)
 {
 	size_t len = strlen(word);

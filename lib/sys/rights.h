@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Has the calling thread this capability (linux/capability.h)? */
+/* True: the calling thread has this capability (linux/capability.h). */
 bool rights_have(unsigned cap);
 
 /* "run as root, or with @caps" (the names of some), and to who is root that it lacks them, or

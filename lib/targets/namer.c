@@ -266,7 +266,7 @@ static void tell(struct look *l, uint32_t number, const char *name)
 	pthread_mutex_unlock(&n->lock);
 }
 
-/* Did it run, perhaps? */
+/* True: it may have run. */
 static bool may_differ(void *arg, uint32_t number)
 {
 	const struct process *p = ((struct look *)arg)->p;

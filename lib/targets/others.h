@@ -29,7 +29,7 @@ void others_deinit(struct others *o);
 void others_learn(struct others *o, struct target *target, const struct pyproc *p, bool enough,
 		  const struct note *note);
 
-/* Is there one that was not proven when it was looked at? */
+/* True: there is one that was not proven when it was looked at. */
 bool others_unproven(const struct target *target);
 
 /* For who reads without a tracker: what @p has beside its first one; malloc'ed, or NULL:

@@ -33,22 +33,22 @@ int scope_user(struct scope *s, const char *name, struct err *err);
 int scope_cgroup(struct scope *s, const char *path, struct err *err);
 void scope_deinit(struct scope *s);
 
-/* Is there one? */
+/* True: a scope was named. */
 static inline bool scope_is_set(const struct scope *s)
 {
 	return s->all || s->match || s->user || s->cgroup;
 }
 
-/* Does whatever process fits that is not one of those that never do? */
+/* True: whatever process fits that is not one of those that never do. */
 static inline bool scope_is_open(const struct scope *s)
 {
 	return !s->match && !s->user && !s->cgroup;
 }
 
-/* Pure: does the text of a cgroup file, cgroups(7), name @path or one below it? */
+/* Pure. True: the text of a cgroup file, cgroups(7), names @path or one below it. */
 bool scope_in_cgroup(const char *text, const char *path);
 
-/* Does @pid fit now? */
+/* True: @pid fits now. */
 bool scope_fits(const struct scope *s, pid_t pid);
 
 /* All that fit, those first that have used most CPU time; *@ret malloc'ed. 0 or -errno. */

@@ -26,7 +26,7 @@ struct scout *scout_start(struct births *b, const pid_t *pids, size_t n);
 /* What was found in the next process; its place in @pids, or -1: nothing new. */
 ssize_t scout_take(struct scout *s, struct scout_found *ret);
 
-/* Has all been taken? */
+/* True: all has been taken. */
 bool scout_over(const struct scout *s);
 
 /* A thread that hangs keeps what it needs. NULL is welcome. */

@@ -138,7 +138,7 @@ static inline void target_note_ran(struct target *t, pid_t tid)
 /* The threads noted since the last time, into @ran. False: none. One thread. */
 bool target_take_ran(struct target *t, uint64_t ran[TARGET_RAN_WORDS]);
 
-/* Is @tid, or a thread that shares its bit, in @ran? */
+/* True: @tid, or a thread that shares its bit, is in @ran. */
 static inline bool target_ran(const uint64_t ran[TARGET_RAN_WORDS], pid_t tid)
 {
 	return ran[tid / 64 % TARGET_RAN_WORDS] >> (tid % 64) & 1;

@@ -76,7 +76,7 @@ void tracker_leader_ended(struct tracker *t, pid_t pid)
 		tracker_doubt(target);
 }
 
-/* Is it due to be looked at, and has it ended? */
+/* True: it is due to be looked at, and has ended. */
 static bool has_left(struct target *target, uint64_t now)
 {
 	if (now < target->doubt_ns)

@@ -45,7 +45,7 @@ void tracker_learn_tids(struct target *target);
 /* Its interpreter is @p, and what else @p has. */
 void tracker_found(struct tracker *t, struct target *target, const struct pyproc *p);
 
-/* Has it mapped what may be another interpreter since it was looked at? */
+/* True: it has mapped what may be another interpreter since it was looked at. */
 bool tracker_is_stale(const struct tracker *t, const struct target *target);
 
 /* A look that began at @began ended with @code and, if it is not negative or -EAGAIN, with

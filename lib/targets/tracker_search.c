@@ -205,7 +205,7 @@ static bool look_again(const struct search *s, int code, const struct pyproc *p)
 	}
 }
 
-/* Is @target's interpreter one of those that were found? */
+/* True: @target's interpreter is one of those that were found. */
 static bool is_among(const struct target *target, const struct pyproc *p)
 {
 	if (p->runtime == target->runtime && p->version == target->version)

@@ -241,7 +241,7 @@ static void walk_on(struct walk *w)
 	} while (ret->end == UNWIND_GOES_ON);
 }
 
-/* Is @pc what a call in a function with unwind information returns to? */
+/* True: @pc is what a call in a function with unwind information returns to. */
 static bool is_return(struct walk *w, uint64_t pc, unwind_code_fn *code, void *arg)
 {
 	unsigned char before[CALL_BYTES];

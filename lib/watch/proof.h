@@ -18,7 +18,7 @@ struct proof_switch {
 	bool out, preempt;
 };
 
-/* Pure. Is @h (with its trailer @end) a switch record? */
+/* Pure. True: @h (with its trailer @end) is a switch record. */
 bool proof_is_switch(const struct perf_event_header *h, const unsigned char *end,
 		     struct proof_switch *ret);
 
