@@ -287,6 +287,8 @@ def test_a_thread_that_blocks_both_signals_keeps_no_other_from_being_stopped(py,
     if begins == "later":
         target.say("begin")
         harness.until(lambda: len(os.listdir("/proc/%d/task" % target.pid)) == 2, "it has begun")
+        # Who begins it blocks them meanwhile, and one that was sent just before pends until then.
+        harness.until(lambda: harness.status(target.pid)["SigBlk"] == harness.NO_SIGNALS, "the main thread blocks none")
     works(target.pid, 0.6)
     for tid in map(int, os.listdir("/proc/%d/task" % target.pid)):
         equal(harness.status(target.pid, tid)["SigPnd"], harness.NO_SIGNALS, "signals that pend in thread %d" % tid)
