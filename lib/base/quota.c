@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/base.h"
+#include "base/clock.h"
 
 struct quota {
 	_Atomic int refs;
@@ -66,10 +66,7 @@ bool quota_may_wait(const struct quota *l, uint64_t now)
 
 void quota_waited(struct quota *l, uint64_t now, uint64_t ns)
 {
-	const uint64_t second = 1000000000;
-	uint64_t from = now - MIN(now, second);
-
-	atomic_store(&l->wait_ns, MAX(atomic_load(&l->wait_ns), from) + 10 * ns);
+	atomic_store(&l->wait_ns, clock_spend(atomic_load(&l->wait_ns), now, 10 * ns));
 }
 
 void quota_limit(struct quota *l, enum quota_of what, size_t n)

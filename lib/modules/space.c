@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "elf/module.h"
 #include "modules/jit.h"
@@ -171,8 +172,8 @@ static bool may_move(struct space *sp, size_t n, uint64_t time)
 		return true;
 	if (time < sp->moved_ns)
 		return false;
-	sp->moved_ns = MAX(sp->moved_ns, time - MIN(time, second)) +
-		       n * sizeof(*sp->map) * second / MOVED_A_SECOND;
+	sp->moved_ns = clock_spend(sp->moved_ns, time,
+				   n * sizeof(*sp->map) * second / MOVED_A_SECOND);
 	return true;
 }
 
