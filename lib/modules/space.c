@@ -177,15 +177,15 @@ static bool may_move(struct space *sp, size_t n, uint64_t time)
 	return true;
 }
 
-static bool is_memory(const struct space_map *m)
+bool space_is_memory(const struct space_map *m)
 {
-	return !m->elf || jit_is_memory(elfcache_path(m->elf));
+	return !m || !m->elf || jit_is_memory(elfcache_path(m->elf));
 }
 
 static void count_memory(struct space *sp, const struct space_map *m, size_t n, int by)
 {
 	for (size_t i = 0; i < n; i++)
-		if (is_memory(&m[i]))
+		if (space_is_memory(&m[i]))
 			sp->n_memory += (size_t)by;
 }
 

@@ -101,6 +101,10 @@ void spaces_side(struct spaces *s, struct side *side);
 /* Also one whose main thread has ended; or NULL. */
 struct space *spaces_find(struct spaces *s, pid_t pid);
 
+/* True: the code that @m maps is in no file, or that is not known, for there was no memory for @m
+ * or its file. */
+bool space_is_memory(const struct space_map *m);
+
 /* Is it certain that @pid maps no file that holds an interpreter? That needs an exec which was
  * told, each record since, and that all its files can be read; else false. @pid may have ended
  * just before. */

@@ -4,7 +4,6 @@
 #include "arch/arch.h"
 #include "base/base.h"
 #include "modules/codefile.h"
-#include "modules/jit.h"
 #include "remote/fetch.h"
 #include "stacks/jitted.h"
 #include "unwind/step.h"
@@ -221,12 +220,6 @@ static void unwind_all(struct unwinding *u, const struct unwind_regs *first)
 
 /* --- a JIT's code --- */
 
-/* Is it code in no file? Also where that is not known, for there was no memory for it. */
-static bool is_memory(const struct space_map *m)
-{
-	return !m || !m->elf || jit_is_memory(elfcache_path(m->elf));
-}
-
 /* @loop: the evaluation loop's map. */
 static enum jitted_code code_of(const struct unwinding *u, const struct space *sp, uint32_t i,
 				const struct space_map *loop)
@@ -237,7 +230,7 @@ static enum jitted_code code_of(const struct unwinding *u, const struct space *s
 
 	if (m && loop && m->elf == loop->elf)
 		return JITTED_INTERPRETER;
-	if (is_memory(m))
+	if (space_is_memory(m))
 		return u->n->symbol[i].kind == SYMBOL_TRAMPOLINE ? JITTED_LIBRARY :
 								   JITTED_MEMORY;
 	base = strrchr(elfcache_path(m->elf), '/');
@@ -273,7 +266,7 @@ static bool hides_line(struct unwinding *u)
 		return true;
 	loop = space_at(sp, frame[owner].pc - frame[owner].returned);
 	/* A guess that led from the JIT's code past the loop makes its frame span the loop's. */
-	if (is_memory(loop))
+	if (space_is_memory(loop))
 		return true;
 	for (uint32_t i = 0; i < owner; i++)
 		u->n->lies[i] = code_of(u, sp, i, loop);
