@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/work.h"
@@ -107,17 +108,8 @@ static void drop(struct namer *n)
 
 static struct process *process_add(struct namer *n)
 {
-	struct process **all;
-
-	if (n->n == n->cap) {
-		size_t cap = n->cap ? 2 * n->cap : 16;
-
-		all = reallocarray(n->all, cap, sizeof(*all));
-		if (!all)
-			return NULL;
-		n->all = all;
-		n->cap = cap;
-	}
+	if (!array_reserve(&n->all, &n->cap, n->n + 1, sizeof(*n->all)))
+		return NULL;
 	n->all[n->n] = calloc(1, sizeof(struct process));
 	return n->all[n->n] ? n->all[n->n++] : NULL;
 }

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "targets/target.h"
 
@@ -49,22 +50,12 @@ struct pystack_others *others_of(const struct pyproc *p, bool enough)
 /* The one that is alike, if there is one already. */
 static const struct pystack_others *keep(struct others *o, struct pystack_others *one)
 {
-	struct pystack_others **all;
-
 	for (size_t i = 0; i < o->n; i++)
 		if (!memcmp(o->all[i], one, sizeof(*one))) {
 			free(one);
 			return o->all[i];
 		}
-	if (o->n == o->cap && o->n < KEPT_MAX) {
-		all = reallocarray(o->all, o->cap ? 2 * o->cap : 4,
-				   sizeof(struct pystack_others *));
-		if (all) {
-			o->all = all;
-			o->cap = o->cap ? 2 * o->cap : 4;
-		}
-	}
-	if (o->n == o->cap) {
+	if (o->n == KEPT_MAX || !array_reserve(&o->all, &o->cap, o->n + 1, sizeof(*o->all))) {
 		free(one);
 		return &unknown;
 	}

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/base.h"
 #include "base/clock.h"
@@ -12,7 +13,6 @@
 
 enum {
 	SLOTS_MIN = 16,
-	ALL_MIN = 64,
 	PIDFDS_PART =
 		8, /* of all descriptors that there may be, targets hold one in so many */
 	PIDFDS_RETIRED = 32
@@ -132,22 +132,6 @@ struct target *targets_latest(struct targets *t, pid_t pid)
 	return found;
 }
 
-/* Room in the list of all for @n more. */
-static int reserve_all(struct targets *t, size_t n)
-{
-	size_t cap = MAX(MAX(t->n_all + n, t->cap_all * 2), (size_t)ALL_MIN);
-	struct target **all;
-
-	if (t->n_all + n <= t->cap_all)
-		return 0;
-	all = reallocarray(t->all, cap, sizeof(*all));
-	if (!all)
-		return -ENOMEM;
-	t->all = all;
-	t->cap_all = cap;
-	return 0;
-}
-
 /* Room in the table for @n more: if need be in a new one, which takes the old one's place. */
 static int reserve_slots(struct targets *t, size_t n)
 {
@@ -203,7 +187,8 @@ void targets_remove(struct targets *t, pid_t pid)
 
 int targets_publish(struct targets *t, struct target *const *add, size_t n)
 {
-	if (reserve_all(t, n) < 0 || reserve_slots(t, n) < 0)
+	if (!array_reserve(&t->all, &t->cap_all, t->n_all + n, sizeof(*t->all)) ||
+	    reserve_slots(t, n) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		publish(t, add[i]);
