@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * kept - by provenance, and by what there is room for.
+ */
 #include "kept.h"
 
 #include "base/stats.h"

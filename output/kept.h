@@ -14,9 +14,9 @@ bool kept_sample(const struct sink *s, const struct sample *smp);
  * occurrences. */
 bool kept_adapts(const struct session *session, uint32_t event);
 
-/* Is there room for one more name of a process or thread where such names took @used bytes? One
- * that calls itself something else all the time leaves room for others' functions. Where there is
- * none the name is counted as unnamed. */
+/* True: there is room for one more name of a process or thread where such names took @used bytes.
+ * One that calls itself something else all the time leaves room for others' functions. Where there
+ * is none the name is counted as unnamed. */
 bool kept_name(const struct sink *s, size_t used);
 
 #endif

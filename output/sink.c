@@ -14,7 +14,6 @@
 #include "base/stats.h"
 #include "copies.h"
 #include "outfile.h"
-#include "perf_event.h"
 #include "stream.h"
 
 enum { SINK_ALIGN = 64 };

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * array - makes room in arrays.
+ */
 #include "base/array.h"
 
 #include "base/base.h"

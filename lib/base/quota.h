@@ -33,7 +33,7 @@ bool quota_take(struct quota *l, enum quota_of what, size_t n);
 void quota_give(struct quota *l, enum quota_of what, size_t n);
 
 /* A tenth of the time, and 100 ms at once, may go into waiting for what targets make slow, all of
- * them together. May it be waited for, at @now? */
+ * them together. True: at @now it may be waited for. */
 bool quota_may_wait(const struct quota *l, uint64_t now);
 /* It was, for @ns. */
 void quota_waited(struct quota *l, uint64_t now, uint64_t ns);

@@ -212,7 +212,7 @@ static bool has_joined(const struct reader_config *c, pid_t pid, uint64_t time)
 	return t && t->since_ns > time;
 }
 
-/* Is @s about a process of ours? A child is what its parent is, whoever had its number. */
+/* True: @s is about a process of ours. A child is what its parent is, whoever had its number. */
 static bool concerns(struct reader *r, const struct side *s)
 {
 	const struct reader_config *c = r->c;

@@ -38,8 +38,8 @@ struct tracker {
 	const struct stop *stop; /* waits end when it is asked for; or NULL */
 	uint64_t doubts_ns;	 /* when to look again for targets that ended untold */
 	struct note note;
-	bool told_refused; /* a person knows of one that can't be read ... */
-	bool told_short;   /* ... and that descriptors did not suffice for a look */
+	bool told_refused; /* a person knows of one that can't be read */
+	bool told_short;   /* a person knows that descriptors did not suffice for a look */
 };
 
 int tracker_init(struct tracker *t, int kick); /* 0 or -ENOMEM */
