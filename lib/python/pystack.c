@@ -337,7 +337,9 @@ static enum pystack_end take_caller(struct pystack *p, const struct pystack_targ
 			p->seen[0].code && pystack_has_begun(p->seen[0].code, &p->walked[0]);
 	}
 	*w = caller;
-	if (r->n_anchors < PYWALK_MAX_FRAMES)
+	/* Where a generator is run by who is in the activation already, none is entered. */
+	if ((entered.at != caller.cframe || t->walk.cf_frame == PYWALK_NONE) &&
+	    r->n_anchors < PYWALK_MAX_FRAMES)
 		p->anchors[r->n_anchors++] = entered;
 	return name_frames(p, t, w->n, &r->n);
 }

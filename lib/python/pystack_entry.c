@@ -11,6 +11,10 @@
  * are alive. The one that is entered has not begun, so it is not there yet and the calling
  * line runs (CPython's rule), however far the entry has come.
  *
+ * 3.12 runs a generator in the activation of who iterates over it or awaits it. Some compilers
+ * publish its frame some instructions before it gets its predecessor, and take that away, when
+ * it yields, before they publish the predecessor. The same proves who iterates.
+ *
  * Where candidates come from does not matter then: they are _PyCFrames that may be the
  * previous one, as left over and on the stack above.
  *
@@ -121,6 +125,18 @@ static bool is_new_generator(const struct entry *e, raddr end)
 	return frame_of(e, e->first, &f, &previous) && previous != at;
 }
 
+/* Is it a generator that is run by the candidate's newest frame in its own activation? It is
+ * published and has no predecessor, for it has not begun or has yielded. */
+static bool is_loose_generator(const struct entry *e, raddr end)
+{
+	struct pyframe f;
+	raddr previous;
+
+	return e->w->n && e->w->cframe == e->cframe && e->t->layout.owner_shim &&
+	       end == e->th->top && frame_of(e, e->first, &f, &previous) && !previous &&
+	       (f.frame & PYFRAME_GENERATOR);
+}
+
 /* Does the newest frame of the candidate execute? In 3.11 also one that does not is linked
  * until it is gone. */
 static bool executes(const struct entry *e)
@@ -149,8 +165,10 @@ static bool proven(const struct entry *e)
 		     !pystack_is_stacked(e->p, e->t, e->th, w)))
 		return false;
 	end = end_of_functions(e);
-	return end &&
-	       (is_exc_of(e, e->exc) ? is_new_function(e, end) : is_new_generator(e, end));
+	if (!end)
+		return false;
+	return is_exc_of(e, e->exc) ? is_new_function(e, end) || is_loose_generator(e, end) :
+				      is_new_generator(e, end);
 }
 
 /* The _PyCFrame at @before may be the previous one. */
@@ -203,10 +221,11 @@ static bool has_none(const struct entry *e)
 	return proven(e);
 }
 
-/* From the frame @at on. */
+/* From the frame @at on; up to 3.12 in the newest activation. */
 static bool called_by(const struct entry *e, raddr at)
 {
 	*e->w = pyframe_walk_on(e->p->mem, &e->t->walk, at, e->p->walked, e->cap);
+	e->w->cframe = e->cframe;
 	return proven(e);
 }
 
@@ -224,26 +243,50 @@ static bool ends_at(const struct entry *e, raddr at, raddr end)
 	       at + pycode_frame_size(l, head) == end;
 }
 
-/* 3.13: the caller of the frame at e->first. */
-static bool search_frames(const struct entry *e)
+/* From a function's frame on that ends at @end, of those whose addresses @words has. */
+static bool search_words(const struct entry *e, struct bytes words, raddr end)
 {
-	struct bytes s = e->p->stack;
 	raddr last = 0;
 	int tries = 0;
 
-	if (!in_tstate(e, e->exc))
-		return called_by(e, e->exc + exc_to_frame(e));
-	for (size_t i = 0; i + 8 <= s.n && tries < CANDIDATES_MAX; i += 8) {
-		raddr at = load_u64(s.at + i);
+	for (size_t i = 0; i + 8 <= words.n && tries < CANDIDATES_MAX; i += 8) {
+		raddr at = load_u64(words.at + i);
 
-		if (at == last || !ends_at(e, at, e->first))
+		if (at == last || !ends_at(e, at, end))
 			continue;
 		if (called_by(e, at))
 			return true;
 		last = at;
 		tries++;
 	}
-	return has_none(e);
+	return false;
+}
+
+/* 3.13: the caller of the frame at e->first. */
+static bool search_frames(const struct entry *e)
+{
+	if (!in_tstate(e, e->exc))
+		return called_by(e, e->exc + exc_to_frame(e));
+	return search_words(e, e->p->stack, e->first) || has_none(e);
+}
+
+/* 3.12: who runs the generator whose frame is at e->first: the newest generator but this one,
+ * or the newest function. */
+static bool search_runner(const struct entry *e)
+{
+	const struct pylayout *l = &e->t->layout;
+	raddr exc = e->exc, own = e->first - exc_to_frame(e), previous;
+	raddr item = own + pyoff_get(l->gen.exc_previous) - pyoff_get(l->gen.exc_state);
+	struct pyframe f;
+
+	if (!l->owner_shim || !frame_of(e, e->first, &f, &previous) || previous ||
+	    !(f.frame & PYFRAME_GENERATOR))
+		return false;
+	if (exc == own && rmem_read_u64(e->p->mem, item, &exc) < 0)
+		return false;
+	return (!in_tstate(e, exc) && called_by(e, exc + exc_to_frame(e))) ||
+	       search_words(e, e->p->place.regs, e->th->top) ||
+	       search_words(e, e->p->stack, e->th->top);
 }
 
 /* The frame at e->first is linked, and what called it is not known to it: both are the walk.
@@ -367,5 +410,5 @@ bool pystack_entering(struct pystack *p, const struct pystack_target *t, struct 
 	if (rmem_read_u64(p->mem, e.cframe + t->walk.cf_prev, &before) == 0 &&
 	    follows(&e, before))
 		return true;
-	return search(&e) || has_none(&e);
+	return search_runner(&e) || search(&e) || has_none(&e);
 }

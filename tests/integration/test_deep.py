@@ -77,6 +77,20 @@ def test_generators_that_run_in_each_other(py, depth):
     enough(stacks, "no sample: %s", run)
 
 
+@harness.dealt
+@each_python
+def test_generators_that_yield_through_each_other(py):
+    """3.12 links each by several stores, and unlinks it: who runs it is proven all the same."""
+    need_fifo()
+    target = Target(py, "yields.py", 30)
+    run, stacks = record(target, "--hold-budget", 100, "-F", 4999, "--provenance", "exact", seconds=3)
+    right = re.compile(r"<module>( walk){0,31}")
+    equal([stack for stack, _ in stacks if not right.fullmatch(" ".join(reversed(names(stack))))][:3], [], "other stacks")
+    torn = run.n("torn")
+    check(torn <= 0.04 * run.n("samples"), "%d are torn: %s", torn, run)
+    enough(run.n("exact") >= 300, "too few samples: %s", run)
+
+
 @one_python
 @not_quick
 def test_the_deepest_stack(py):

@@ -167,6 +167,19 @@ static struct bytes enters_before_its_shim(struct fix *f)
 	return (struct bytes){ world_mem(f->w, words), 64 };
 }
 
+/* In a's own activation, which publishes it without a predecessor. */
+static struct bytes runs_a_generator(struct fix *f)
+{
+	struct entered e = entered(f);
+	raddr words = world_take(f->w, 64);
+
+	world_put(f->w, f->ts, f->w->l.tstate.cframe, e.before, 8);
+	world_put(f->w, e.before, f->w->l.cframe.current_frame, e.gen_frame, 8);
+	put_top(f, e.frame);
+	world_put(f->w, words, (pyoff)AT(24), f->w->frame[0], 8);
+	return (struct bytes){ world_mem(f->w, words), 64 };
+}
+
 static struct bytes several_interpreters(struct fix *f)
 {
 	raddr outer = enter_another(f);
@@ -221,37 +234,44 @@ static struct scene scenes[] = {
 	  0x030b,
 	  0x030f,
 	  functions,
-	  { 4454, 70, 335, 145, 1257, 0, 0, 201, 14269 },
-	  { 3189, 167, 480, 167, 1884, 0, 0, 575, 110277 },
+	  { 4454, 70, 335, 145, 1257, 0, 0, 201, 14307 },
+	  { 3189, 167, 480, 167, 1884, 0, 0, 575, 110300 },
 	  { 5931, 63, 0, 22, 72, 0, 0, 374, 16584 } },
 	{ "generators",
 	  0x030b,
 	  0x030f,
 	  generators,
-	  { 5968, 70, 352, 190, 1217, 0, 0, 231, 16616 },
-	  { 4720, 167, 497, 212, 1847, 0, 0, 585, 148750 },
+	  { 5968, 70, 352, 190, 1217, 0, 0, 231, 16639 },
+	  { 4720, 167, 497, 212, 1847, 0, 0, 585, 148765 },
 	  { 7506, 63, 0, 22, 75, 0, 0, 362, 18645 } },
 	{ "enters_function",
 	  0x030b,
 	  0x030c,
 	  enters_function,
-	  { 1433, 17, 251, 5, 190, 0, 0, 48, 16492 },
-	  { 1221, 36, 566, 5, 24, 0, 0, 92, 40817 },
-	  { 1853, 9, 26, 0, 12, 0, 0, 44, 15500 } },
+	  { 1433, 17, 251, 5, 190, 0, 0, 48, 16759 },
+	  { 1221, 36, 566, 5, 24, 0, 0, 92, 41098 },
+	  { 1853, 9, 26, 0, 12, 0, 0, 44, 15552 } },
 	{ "enters_where_the_stack_tells",
 	  0x030b,
 	  0x030c,
 	  enters_where_the_stack_tells,
-	  { 1524, 17, 214, 0, 136, 0, 0, 53, 7529 },
-	  { 1330, 36, 457, 0, 24, 0, 0, 97, 23801 },
-	  { 1853, 9, 26, 0, 12, 0, 0, 44, 6659 } },
+	  { 1524, 17, 214, 0, 136, 0, 0, 53, 8696 },
+	  { 1330, 36, 457, 0, 24, 0, 0, 97, 24773 },
+	  { 1853, 9, 26, 0, 12, 0, 0, 44, 7708 } },
 	{ "enters_a_generator",
 	  0x030b,
 	  0x030c,
 	  enters_a_generator,
-	  { 1469, 17, 28, 192, 190, 0, 0, 48, 11870 },
-	  { 1257, 36, 65, 470, 24, 0, 0, 92, 43762 },
+	  { 1469, 17, 28, 192, 190, 0, 0, 48, 11910 },
+	  { 1257, 36, 65, 470, 24, 0, 0, 92, 44243 },
 	  { 1853, 9, 0, 26, 12, 0, 0, 44, 11875 } },
+	{ "runs_a_generator",
+	  0x030c,
+	  0x030c,
+	  runs_a_generator,
+	  { 823, 8, 12, 113, 69, 0, 0, 10, 3945 },
+	  { 681, 19, 32, 244, 13, 0, 0, 46, 25155 },
+	  { 971, 9, 0, 13, 6, 0, 0, 36, 4666 } },
 	{ "enters_before_its_shim",
 	  0x030d,
 	  0x030d,
@@ -263,8 +283,8 @@ static struct scene scenes[] = {
 	  0x030b,
 	  0x030f,
 	  several_interpreters,
-	  { 6094, 0, 310, 361, 1459, 0, 0, 506, 110845 },
-	  { 4462, 23, 466, 405, 2319, 0, 0, 1055, 279165 },
+	  { 6094, 0, 310, 361, 1459, 0, 0, 506, 110894 },
+	  { 4462, 23, 466, 405, 2319, 0, 0, 1055, 279195 },
 	  { 7978, 0, 0, 44, 96, 0, 0, 612, 129340 } },
 };
 
