@@ -81,7 +81,8 @@ void pystack_plan(struct thread *th, raddr lo, raddr hi)
 	uint32_t i = region_above(th, lo);
 	struct region *r;
 
-	if (hi <= lo)
+	/* The state itself is fetched whatever is planned. */
+	if (hi <= lo || (lo >= th->tstate && hi <= th->tstate + TSTATE_BYTES))
 		return;
 	if (i > 0 && joins(&th->region[i - 1], lo, hi))
 		i--;
