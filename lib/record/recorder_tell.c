@@ -4,8 +4,10 @@
  */
 #include <limits.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "record/recorder_int.h"
+#include "sample/sink.h"
 
 enum { MAX_GIVEN_UP = 5 /* files that a person is told of */ };
 
@@ -67,6 +69,18 @@ static void tell_slow(struct recorder *r)
 	}
 }
 
+/* Outputs that can't be written any more, while others can; their end tells it, too. */
+static void tell_failed(struct recorder *r)
+{
+	const struct sink *s;
+
+	while (!resolver_failed(r->resolver) && (s = resolver_next_failed(r->resolver)))
+		if (s->path)
+			note_say(&r->o.note, "%s ends here (%s); the other outputs go on",
+				 strcmp(s->path, "-") ? s->path : "standard output",
+				 s->deserted ? "nobody reads it" : strerror(-s->failed));
+}
+
 /* A table that targets feed is full, or names could not be had: a person is told once. */
 void recorder_tell_limits(struct recorder *r)
 {
@@ -81,4 +95,5 @@ void recorder_tell_limits(struct recorder *r)
 	}
 	tell_given_up(r);
 	tell_slow(r);
+	tell_failed(r);
 }

@@ -62,7 +62,7 @@ struct sink_ops {
 struct sink {
 	const struct sink_ops *ops;
 	const struct session *session; /* borrowed */
-	const char *path;	       /* "-" is stdout */
+	const char *path;	       /* "-" is stdout; NULL: it is no output */
 	int folder;		       /* where @path's file is; O_PATH, owned; -1: none */
 	FILE *out;		       /* owned */
 	char *buffer;		       /* of @out, SINK_BUFFER bytes */

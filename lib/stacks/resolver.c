@@ -39,7 +39,8 @@ struct resolver {
 	pthread_t thread;
 	bool started;
 	_Atomic bool stop;
-	_Atomic int failed;
+	_Atomic unsigned failed; /* sinks that have, a bit each; they are given nothing more */
+	unsigned told_failed;	 /* ... that resolver_next_failed() told of */
 	int n_waits;		 /* cycles in a row */
 	struct epoch_user holds; /* targets, by samples that wait */
 	struct resolver_counts counts;
@@ -106,15 +107,42 @@ void resolver_add_queue(struct resolver *r, struct queue *q)
 	inbox_add(r->inbox, q);
 }
 
-int resolver_failed(const struct resolver *r)
+bool resolver_failed(const struct resolver *r)
 {
-	return atomic_load(&r->failed);
+	unsigned failed = atomic_load(&r->failed);
+
+	for (size_t i = 0; failed && i < r->c.n_sinks; i++)
+		if (r->c.sinks[i]->path && !(failed >> i & 1))
+			return false;
+	return failed;
 }
 
-static void note_failure(struct resolver *r, const struct sink *s, int ret)
+const struct sink *resolver_next_failed(struct resolver *r)
 {
-	if (ret < 0 || s->failed)
-		atomic_store(&r->failed, s->failed ? s->failed : ret);
+	unsigned fresh = atomic_load(&r->failed) & ~r->told_failed;
+
+	for (size_t i = 0; fresh >> i; i++)
+		if (fresh >> i & 1) {
+			r->told_failed |= 1u << i;
+			return r->c.sinks[i];
+		}
+	return NULL;
+}
+
+/* The @i'th sink, or NULL: it has failed. */
+static struct sink *sink_at(const struct resolver *r, size_t i)
+{
+	return atomic_load(&r->failed) >> i & 1 ? NULL : r->c.sinks[i];
+}
+
+static void note_failure(struct resolver *r, size_t i, int ret)
+{
+	struct sink *s = r->c.sinks[i];
+
+	if (ret < 0 && !s->failed)
+		s->failed = ret;
+	if (s->failed)
+		atomic_fetch_or(&r->failed, 1u << i);
 }
 
 /* --- one sample --- */
@@ -158,9 +186,11 @@ static void give_one(struct resolver *r, const struct sample *s, const struct st
 {
 	r->counts.by_prov[s->prov]++;
 	for (size_t i = 0; i < r->c.n_sinks; i++) {
+		struct sink *to = sink_at(r, i);
+
 		r->c.sinks[i]->given++;
-		note_failure(r, r->c.sinks[i],
-			     r->c.sinks[i]->ops->sample(r->c.sinks[i], s, stack));
+		if (to)
+			note_failure(r, i, to->ops->sample(to, s, stack));
 	}
 }
 
@@ -259,10 +289,12 @@ static void give_sample(struct resolver *r, struct q_sample *q)
 
 static void give_raw(struct resolver *r, uint32_t type, struct bytes head, struct bytes body)
 {
-	for (size_t i = 0; i < r->c.n_sinks; i++)
-		if (r->c.sinks[i]->ops->raw)
-			note_failure(r, r->c.sinks[i],
-				     r->c.sinks[i]->ops->raw(r->c.sinks[i], type, head, body));
+	for (size_t i = 0; i < r->c.n_sinks; i++) {
+		struct sink *to = sink_at(r, i);
+
+		if (to && to->ops->raw)
+			note_failure(r, i, to->ops->raw(to, type, head, body));
+	}
 }
 
 /* A record of our own making, of no event, is in no ring. */
@@ -281,10 +313,12 @@ static void tape_side(struct resolver *r, const struct perf_event_header *h)
 
 static void give_sinks(struct resolver *r, const struct side *s)
 {
-	for (size_t i = 0; i < r->c.n_sinks; i++)
-		if (r->c.sinks[i]->ops->side)
-			note_failure(r, r->c.sinks[i],
-				     r->c.sinks[i]->ops->side(r->c.sinks[i], s));
+	for (size_t i = 0; i < r->c.n_sinks; i++) {
+		struct sink *to = sink_at(r, i);
+
+		if (to && to->ops->side)
+			note_failure(r, i, to->ops->side(to, s));
+	}
 }
 
 static void give_side(struct resolver *r, const struct perf_event_header *h)
@@ -439,10 +473,12 @@ static void release(struct resolver *r, uint64_t horizon)
 		return;
 	r->n_items -= n;
 	memmove(r->items, r->items + n, r->n_items * sizeof(*r->items));
-	for (size_t i = 0; i < r->c.n_sinks; i++)
-		if (r->c.sinks[i]->ops->round)
-			note_failure(r, r->c.sinks[i],
-				     r->c.sinks[i]->ops->round(r->c.sinks[i]));
+	for (size_t i = 0; i < r->c.n_sinks; i++) {
+		struct sink *to = sink_at(r, i);
+
+		if (to && to->ops->round)
+			note_failure(r, i, to->ops->round(to));
+	}
 }
 
 /* The time at @ns is there at once where the work has taken longer. */

@@ -53,7 +53,11 @@ void resolver_add_queue(struct resolver *r, struct queue *q);
 void resolver_stop(struct resolver *r, struct resolver_counts *ret);
 void resolver_destroy(struct resolver *r);
 
-/* Has a sink failed (disk full)? Its -errno, or 0. Any thread. */
-int resolver_failed(const struct resolver *r);
+/* Have all outputs, the sinks with a path, failed (disk full)? Any thread. One that has is given
+ * nothing more. */
+bool resolver_failed(const struct resolver *r);
+/* A sink that has failed and was not told of yet, or NULL. Its path and why do not change any more.
+ * Control thread. */
+const struct sink *resolver_next_failed(struct resolver *r);
 
 #endif

@@ -183,6 +183,25 @@ def test_a_full_device(py):
     check("space" in run.err, "it does not say why: %s", run)
 
 
+@one_python
+def test_an_output_that_fails_ends_alone(py):
+    home = harness.folder()
+    data, disk = os.path.join(home, "a.data"), harness.folder()
+    harness.need_root()
+    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk])
+    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    small = os.path.join(disk, "small.data")
+    target = spinning(py)
+    for outputs, said in (("-o", small, "-o", data), small), (("-o", data, "-o", "-", "--format", "folded"), "standard output"):
+        command = ["sh", "-c", 'exec "$@" >/dev/full', "sh"] if said != small else []
+        run = harness.pysampled("-p", target.pid, "-F", 4999, "-d", 3, *outputs, home=home, wrapper=command).ok(1)
+        check(float(run.summary["duration"].rstrip("s")) > 2.9, "it ended with its first output: %s", run)
+        equal(harness.perf_samples(data, home), run.n("samples"), "samples in the other")
+        told = [line for line in run.err.splitlines() if said in line and "No space" in line]
+        check(told and (said != small or len(told) == 2 and "ends here" in told[0]), "it is not told when it happens: %s", run)
+        check(said != small or 0 < run.n("unwritten") < run.n("samples"), "what the one lacks: %s", run)
+
+
 @harness.dealt
 @each(number=["SIGINT", "SIGTERM"])
 @each_python

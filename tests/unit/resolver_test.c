@@ -170,7 +170,7 @@ static int setup(void **state)
 		assert_int_equal(queue_init(&f->queue[i], 1 << 16), 0);
 		f->queues[i] = &f->queue[i];
 	}
-	f->sink = (struct sink){ .ops = &named, .priv = f };
+	f->sink = (struct sink){ .ops = &named, .path = "log", .priv = f };
 	f->c = (struct resolver_config){
 		.session = &session,
 		.queues = f->queues,
@@ -203,7 +203,7 @@ static void resolve(struct fix *f, const char *want)
 	f->log[0] = '\0';
 	assert_int_equal(resolver_start(r), 0);
 	resolver_stop(r, &f->counts);
-	assert_int_equal(resolver_failed(r), f->fail);
+	assert_int_equal(resolver_failed(r), f->fail != 0);
 	resolver_destroy(r);
 	assert_string_equal(f->log, want);
 }
@@ -631,7 +631,42 @@ static void failing_sink_is_told(void **state)
 	f->fail = -ENOSPC;
 	put_sample(f, 0, &(struct put){ 1, PROV_TORN, USER, 0, 0, 0, NULL });
 	put_sample(f, 0, &(struct put){ 2, PROV_TORN, USER, 0, 0, 0, NULL });
-	resolve(f, "1 torn: [torn]\n2 torn: [torn]\nround\n");
+	resolve(f, "1 torn: [torn]\n");
+	assert_int_equal(f->sink.failed, -ENOSPC);
+	assert_int_equal(f->sink.given, 2);
+}
+
+/* Neither does the sink that is no output keep a recording alive. */
+static void the_other_outputs_go_on(void **state)
+{
+	struct fix *f = *state, other = { .n = 0 };
+	struct sink sinks[] = { { .ops = &named, .path = "other", .priv = &other },
+				{ .ops = &named, .priv = &other } };
+	struct resolver *r;
+
+	f->fail = -ENOSPC;
+	for (size_t i = 0; i < 2; i++)
+		f->c.sinks[f->c.n_sinks++] = &sinks[i];
+	put_sample(f, 0, &(struct put){ 1, PROV_TORN, USER, 0, 0, 0, NULL });
+	put_sample(f, 0, &(struct put){ 2, PROV_TORN, USER, 0, 0, 0, NULL });
+	r = resolver_create(&f->c);
+	assert_int_equal(resolver_start(r), 0);
+	resolver_stop(r, &f->counts);
+	assert_false(resolver_failed(r));
+	assert_ptr_equal(resolver_next_failed(r), &f->sink);
+	assert_null(resolver_next_failed(r));
+	resolver_destroy(r);
+	assert_string_equal(f->log, "1 torn: [torn]\n");
+	assert_string_equal(other.log, "1 torn: [torn]\n1 torn: [torn]\n2 torn: [torn]\n"
+				       "2 torn: [torn]\nround\nround\n");
+	other.fail = -ENOSPC;
+	other.n = f->n = 0;
+	put_sample(f, 0, &(struct put){ 3, PROV_TORN, USER, 0, 0, 0, NULL });
+	r = resolver_create(&f->c);
+	assert_int_equal(resolver_start(r), 0);
+	resolver_stop(r, &f->counts);
+	assert_true(resolver_failed(r));
+	resolver_destroy(r);
 }
 
 /* Stopped before it ran, and nothing queued at all. */
@@ -669,6 +704,7 @@ int main(void)
 		TEST(waits_for_the_rings),
 		TEST(comes_too_late),
 		TEST(failing_sink_is_told),
+		TEST(the_other_outputs_go_on),
 		TEST(never_started),
 	};
 
