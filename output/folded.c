@@ -3,9 +3,9 @@
  * folded - one line a stack, "COMM-PID;frame;frame COUNT", root first: the input of
  * flame graph tools.
  *
- * Stacks are added up in memory and written at the end in the order of their first sight: a
- * line says whose it is and has a body, a list of frame ids that equal stacks of all processes
- * share, so that of a process among many little is kept. Once there are thousands of lines,
+ * Stacks are added up in memory and written at the end, event by event, in the order of their
+ * first sight: a line says whose it is and has a body, a list of frame ids that equal stacks of
+ * all processes share, so that of a process among many little is kept. Once there are thousands of lines,
  * those of processes that ended long ago are packed into a few bytes each, and written first.
  * Should one get a sample yet, it has two lines. When several events are recorded, the
  * frame after the process (and thread) is "event:NAME": their counts are not comparable.
@@ -561,36 +561,50 @@ static uint64_t whole_us(uint64_t ns, uint64_t *rest)
 	return ns / 1000;
 }
 
-static int write_lines(struct sink *s)
+/* @name: of each event; @rest: whole_us()'s. */
+static int write_event(struct sink *s, uint32_t event, const uint32_t *name, uint64_t *rest)
 {
 	struct folded *f = s->priv;
-	uint32_t event[SESSION_MAX_EVENTS];
-	size_t k[SESSION_MAX_EVENTS] = { 0 };
 	struct each_line e = { .line = NULL };
-	uint64_t rest = 500; /* to the nearest one */
+	size_t k = 0;
 
-	for (size_t i = 0; i < s->session->n_events; i++) {
-		event[i] =
-			folded_names_format(&f->names, "event:%s", s->session->events[i].name);
-		if (event[i] == STRTAB_NONE)
-			return -ENOMEM;
-	}
-	if (folded_names_shorten(&f->names))
-		return -ENOMEM;
 	while (next_line(f, &e)) {
 		struct folded_line line = *e.line;
 
-		if (f->share[line.event])
-			line.count = f->share[line.event][k[line.event]++];
+		if (line.event != event)
+			continue;
+		if (f->share[event])
+			line.count = f->share[event][k++];
 		if (s->session->flags & SESSION_WALL)
-			line.count = whole_us(line.count, &rest);
+			line.count = whole_us(line.count, rest);
 		errno = 0;
 		if (line.count)
-			write_line(s, &line, event);
+			write_line(s, &line, name);
 		if (ferror(s->out))
 			return errno ? -errno : -EIO;
 	}
 	return 0;
+}
+
+/* Those of the first event come first, so that it is the first for who reads the file, too. */
+static int write_lines(struct sink *s)
+{
+	struct folded *f = s->priv;
+	uint32_t name[SESSION_MAX_EVENTS];
+	uint64_t rest = 500; /* to the nearest one */
+	int ret = 0;
+
+	for (size_t i = 0; i < s->session->n_events; i++) {
+		name[i] =
+			folded_names_format(&f->names, "event:%s", s->session->events[i].name);
+		if (name[i] == STRTAB_NONE)
+			return -ENOMEM;
+	}
+	if (folded_names_shorten(&f->names))
+		return -ENOMEM;
+	for (uint32_t i = 0; !ret && i < s->session->n_events; i++)
+		ret = write_event(s, i, name, &rest);
+	return ret;
 }
 
 static void forget_shares(struct folded *f)
