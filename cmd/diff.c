@@ -251,7 +251,7 @@ static int no_samples(const struct recording *r)
 static int read_side(struct diff *d, size_t side)
 {
 	struct recording *r = &d->r[side];
-	int code = tally_read(&d->t[side], r, d->o->by, d->event[side]);
+	int code = tally_read(&d->t[side], r, d->o->by, false, d->event[side]);
 
 	return code || d->t[side].samples ? code : no_samples(r);
 }

@@ -13,7 +13,15 @@
 #include "source.h"
 #include "tally.h"
 
-enum { OPT_BY = 256, OPT_CHILDREN, OPT_JSON, OPT_ANNOTATE, OPT_NO_CHILDREN, OPT_STDIO };
+enum {
+	OPT_BY = 256,
+	OPT_CHILDREN,
+	OPT_JSON,
+	OPT_ANNOTATE,
+	OPT_NO_CHILDREN,
+	OPT_STDIO,
+	OPT_PYTHON
+};
 enum { DEFAULT_ROWS = 20 };
 enum { US = 1000, MS = 1000000 }; /* ns */
 
@@ -22,6 +30,8 @@ static const char help[] =
 	"FILE (default: perf.data) is a perf.data, of pysampled or of perf, a tape, or holds\n"
 	"folded stacks; '-' is standard input.\n\n"
 	"      --by WHAT        function (default), line, file, thread, process or event\n"
+	"      --python         Python frames only: what native code takes is self of the\n"
+	"                       Python function that called it, as at a recording's end\n"
 	"  -s, --sort WHAT      self (default) or total\n"
 	"      --children, --no-children  as --sort total, as --sort self\n"
 	"  -e, --event NAME     of several events this one, not the first\n"
@@ -37,6 +47,7 @@ static const char help[] =
 
 static const struct option options[] = {
 	{ "by", required_argument, NULL, OPT_BY },
+	{ "python", no_argument, NULL, OPT_PYTHON },
 	{ "sort", required_argument, NULL, 's' },
 	{ "children", no_argument, NULL, OPT_CHILDREN },
 	{ "no-children", no_argument, NULL, OPT_NO_CHILDREN },
@@ -54,7 +65,7 @@ static const struct option options[] = {
 struct report_options {
 	const char *path, *event, *annotate;
 	enum tally_by by;
-	bool total, json, by_given, rows_given;
+	bool total, python, json, by_given, rows_given;
 	size_t rows;
 };
 
@@ -94,12 +105,13 @@ static void print_text(const struct report_options *o, const struct tally *t,
 {
 	size_t n = shown_rows(o, t);
 	const bool wall = s->flags & SESSION_WALL;
+	const char *of = o->python ? "Python " : "";
 
 	if (wall)
-		cmd_line(stdout, "# %.1f s of all threads, by %s", (double)t->samples / 1e9,
+		cmd_line(stdout, "# %.1f s of all threads, by %s%s", (double)t->samples / 1e9, of,
 			 tally_names[o->by]);
 	else
-		cmd_line(stdout, "# %" PRIu64 " samples of %s, by %s", t->samples, event,
+		cmd_line(stdout, "# %" PRIu64 " samples of %s, by %s%s", t->samples, event, of,
 			 tally_names[o->by]);
 	if (s->n_events > 1 && o->by != TALLY_EVENT && !o->event)
 		cmd_line(stdout, "# of %zu events: -e shows another, --by event tells them",
@@ -168,7 +180,7 @@ static int report(const struct report_options *o, struct recording *r)
 		return cmd_fail(EXIT_USAGE,
 				"%s has no event '%s'; --by event tells those it has", o->path,
 				o->event);
-	code = tally_read(&t, r, o->by, o->by == TALLY_EVENT ? -1 : event);
+	code = tally_read(&t, r, o->by, o->python, o->by == TALLY_EVENT ? -1 : event);
 	tally_sort(&t, o->total);
 	if (code && !t.samples)
 		; /* a table of nothing says nothing */
@@ -227,6 +239,9 @@ static int take_option(void *into, int opt)
 	case OPT_NO_CHILDREN:
 		o->total = opt == OPT_CHILDREN;
 		return EXIT_DONE;
+	case OPT_PYTHON:
+		o->python = true;
+		return EXIT_DONE;
 	case OPT_STDIO: /* there is nothing else */
 		return EXIT_DONE;
 	case 'i':
@@ -260,6 +275,10 @@ static int run(struct report_options *o)
 					    "with it");
 	if (o->event && o->by == TALLY_EVENT)
 		return cmd_fail(EXIT_USAGE, "--by event shows all events: leave -e out");
+	if (o->python && o->by >= TALLY_THREAD)
+		return cmd_fail(EXIT_USAGE, "--python goes with --by function, line and file, not "
+					    "with --by %s",
+				tally_names[o->by]);
 	if (o->annotate)
 		o->by = TALLY_LINE;
 	code = recording_open(&r, o->path);

@@ -98,20 +98,29 @@ static struct tally_row *row_at(struct counting *c, uint64_t key, struct tally_r
 	return &t->rows[t->n++];
 }
 
+static bool is_python(const struct tree *t, uint32_t frame)
+{
+	return tree_func(t, tree_frame(t, frame)->func)->kind == FRAME_PYTHON;
+}
+
 static int count_frames(struct counting *c, const struct tree_row *r, uint64_t number)
 {
 	size_t n = tree_path(c->tree, r->node, &c->path);
+	bool inner = true;
 
 	for (size_t i = 0; i < n; i++) {
 		uint32_t frame = load_u32(c->path.at + 4 * i);
-		struct tally_row *row =
-			row_at(c, key_of_frame(c, frame), row_of_frame(c, frame));
+		struct tally_row *row;
 
+		if (c->t->python && !is_python(c->tree, frame))
+			continue;
+		row = row_at(c, key_of_frame(c, frame), row_of_frame(c, frame));
 		if (!row)
 			return -ENOMEM;
-		row->self += i ? 0 : r->count;
+		row->self += inner ? r->count : 0;
 		row->total += row->last != number ? r->count : 0;
 		row->last = number;
+		inner = false;
 	}
 	return c->path.oom ? -ENOMEM : 0;
 }
@@ -165,7 +174,7 @@ static int count(struct tally *t, const struct tree *tree, const struct session 
 	return ret;
 }
 
-int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event)
+int tally_read(struct tally *t, struct recording *r, enum tally_by by, bool python, int event)
 {
 	struct sink sink = { .ops = &ops,
 			     .session = recording_session(r),
@@ -175,7 +184,9 @@ int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event
 	struct err err;
 	int code, ret;
 
-	*t = (struct tally){ .names = strtab_create(), .tree.by_file = by == TALLY_FILE };
+	*t = (struct tally){ .names = strtab_create(),
+			     .tree.by_file = by == TALLY_FILE,
+			     .python = python };
 	if (tree_begin(&sink, &err) < 0 || !t->names)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	code = recording_feed(r, &sink);
@@ -188,7 +199,7 @@ int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event
 int tally_other(struct tally *t, const struct tally *read, const struct session *session,
 		enum tally_by by, int event)
 {
-	*t = (struct tally){ .names = strtab_create() };
+	*t = (struct tally){ .names = strtab_create(), .python = read->python };
 	return t->names && !count(t, &read->tree, session, by, event) ?
 		       EXIT_DONE :
 		       cmd_fail(EXIT_FAILED, "out of memory");

@@ -35,11 +35,13 @@ struct tally {
 	struct tally_row *rows;
 	size_t n, cap;
 	uint64_t samples; /* of the event */
+	bool python;	  /* rows are of Python frames only */
 };
 
-/* Read all of @r and count what @event (an index; -1: all events) says. An exit code, not
- * EXIT_DONE after a sentence. To be emptied in any case. */
-int tally_read(struct tally *t, struct recording *r, enum tally_by by, int event);
+/* Read all of @r and count what @event (an index; -1: all events) says; with @python as if there
+ * were Python frames only. An exit code, not EXIT_DONE after a sentence. To be emptied in any
+ * case. */
+int tally_read(struct tally *t, struct recording *r, enum tally_by by, bool python, int event);
 /* The same of another event of what was @read, whose texts it has. */
 int tally_other(struct tally *t, const struct tally *read, const struct session *session,
 		enum tally_by by, int event);

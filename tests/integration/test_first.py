@@ -1,4 +1,5 @@
 """The first five minutes: what a stranger types, and what is said then."""
+import json
 import os
 import signal
 
@@ -105,6 +106,39 @@ def test_the_first_run_answers(py):
         equal(self_share, "%.1f%%" % (100 * own.get(name, 0) / samples), "self of %s in %s" % (name, run))
         equal(total_share, "%.1f%%" % (100 * total[name] / samples), "total of %s in %s" % (name, run))
     equal(rows[0][2].split(" (")[0] in own, True, "the first row is a leaf: %s" % run)
+    report = json.loads(harness.pysampled("report", "--python", "--json", "a.data", home=home).ok().out)["rows"]
+    shares = ["%.1f%% %.1f%% %s (%s:%s)" % (100 * row["self"] / samples, 100 * row["total"] / samples, row["name"], row["file"], row["line"]) for row in report]
+    for row in rows:
+        check(" ".join(row) in shares, "%s is not in report --python: %s", row, shares)
+    equal([row["self"] for row in report], sorted((row["self"] for row in report), reverse=True), "order")
+
+
+@one_python
+def test_report_of_python_has_what_c_code_takes(py):
+    """sum()'s C code is self of the line that calls it, in all that report adds up."""
+    source = "things = list(range(5000))\ndef add():\n  return sum(things)\nprint('READY', flush=True)\nwhile True: add()\n"
+    home = harness.folder()
+    path = os.path.join(home, "a.py")
+    with open(path, "w") as file:
+        file.write(source)
+    target = harness.start(py.command() + [path], stdout=harness.subprocess.PIPE)
+    target.stdout.readline()
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 1, "-o", "a.data", "-o", "a.folded", "--full-paths", "-o", "a.tape", home=home).ok()
+    reports = []
+    for name in "a.data", "a.folded", "a.tape":
+        for by in "function", "line", "file":
+            rows = json.loads(harness.pysampled("report", name, "--python", "--by", by, "--json", home=home).ok().out)["rows"]
+            equal({row["kind"] for row in rows}, {"python"}, "kinds")
+            check(sum(row["self"] for row in rows) >= 0.98 * run.n("samples"), "self that is nobody's: %s of %s", rows, run)
+            reports.append([(row["name"], row["file"], row["self"], row["total"]) for row in rows])
+    equal(reports[:3], reports[3:6], "of perf.data and of folded stacks")
+    equal(reports[:3], reports[6:], "of perf.data and of a tape")
+    texts = [harness.pysampled("report", "a.data", "--annotate", "add", *more, home=home).ok().out for more in ((), ("--python",))]
+    shares = [[line.split()[:2] for line in text.splitlines() if "sum(" in line][0] for text in texts]
+    equal(shares[0][1], shares[1][1], "total of the line")
+    check(float(shares[0][0].rstrip("%")) < 50 < float(shares[1][0].rstrip("%")), "self of the line: %s", texts)
+    for wrong in ("--by", "thread"), ("--by", "event"):
+        harness.refused(2, "report", "a.data", "--python", *wrong, about=["--python goes with"])
 
 
 @one_python
