@@ -187,7 +187,7 @@ static int parse_ids(const char *s, pid_t *ret, size_t *n, const char *what)
 			return usage("too many numbers in '%s'", what);
 		if (!known)
 			ret[(*n)++] = (pid_t)v;
-		if (!*end)
+		if (!*end || !end[1]) /* a last comma, as tr '\n' , leaves one */
 			return 0;
 		s = end + 1;
 	}

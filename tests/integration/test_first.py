@@ -142,6 +142,14 @@ def test_report_of_python_has_what_c_code_takes(py):
 
 
 @one_python
+def test_a_last_comma_ends_a_list(py):
+    pid = spinning(py).pid
+    harness.pysampled("-p", "%d," % pid, "-d", 0.2, "-q", home=harness.folder()).ok()
+    for wrong in ",", "%d,," % pid, ",%d" % pid:
+        harness.refused(2, "-p", wrong, "-d", 0.2, about=["not a list"])
+
+
+@one_python
 def test_a_format_without_a_name_does_not_take_perf_datas(py):
     home, pid = harness.folder(), spinning(py).pid
     harness.pysampled("-p", pid, "-d", 0.3, "-q", home=home).ok()
