@@ -73,6 +73,8 @@ static struct perf_event_attr file_attr(const struct session *s, size_t event)
 		ret.config = PERF_COUNT_SW_DUMMY;
 		ret.config1 = ret.config2 = 0;
 	}
+	if (s->flags & SESSION_WALL)
+		ret.config2 = PERF_FILE_WALL;
 	return ret;
 }
 
@@ -173,7 +175,7 @@ static void put_version(struct buf *b, const struct session *s)
 	char text[700];
 
 	snprintf(text, sizeof(text), "pysampled %s%s, capture %s%s%s", PYSAMPLED_VERSION,
-		 s->flags & SESSION_WALL ? PERF_FILE_WALL : "",
+		 s->flags & SESSION_WALL ? ", mode wall" : "",
 		 s->capture ? s->capture : "unknown", why ? ": " : "",
 		 why ? s->capture_why : "");
 	put_string(b, text);

@@ -36,8 +36,9 @@ enum perf_feature {
  * (As a feature that perf does not know it would make perf inject crash.) */
 #define PERF_FILE_TAIL_MAGIC "PYFRAMES"
 
-/* What FEAT_VERSION says of a recording with --mode wall, before the capture. */
-#define PERF_FILE_WALL ", mode wall"
+/* "wall": config2, which clocks have no use for, of the one event of --mode wall. Unlike
+ * features it is there from the beginning, also if we are killed. */
+#define PERF_FILE_WALL 0x6c6c6177u
 
 /* The sample_type of all events of @s, as written. */
 uint64_t perf_file_sample_type(const struct session *s);

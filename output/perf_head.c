@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/printable.h"
+#include "events/perf_names.h"
 #include "perf_file.h"
 #include "perf_zstd.h"
 #include "pyelf.h"
@@ -109,6 +110,26 @@ static bool is_told(const struct perf_head *h, const struct perf_event_attr *a)
 		(type == first && type & PERF_SAMPLE_ID));
 }
 
+/* Until the description of events tells what they were called, or where there is none: as perf
+ * does, "cycles:u". */
+static void name_by_attr(struct event_info *e, size_t number)
+{
+	const struct perf_event_attr *a = &e->attr;
+	const char *name, *mode = a->exclude_kernel ? ":u" : ":k";
+	uint64_t config;
+	uint32_t type;
+	size_t i = 0;
+
+	do
+		name = perf_names_at(i++, &type, &config);
+	while (name && (type != a->type || config != a->config));
+	if (!name || (type == PERF_TYPE_SOFTWARE && config == PERF_COUNT_SW_DUMMY))
+		snprintf(e->name, sizeof(e->name), "event%zu", number);
+	else
+		snprintf(e->name, sizeof(e->name), "%s%s", name,
+			 a->exclude_kernel == a->exclude_user ? "" : mode);
+}
+
 /* The event whose attr is the @n bytes at @attr, and whose samples' numbers are in @ids. */
 static int take_attr(struct perf_head *h, FILE *in, const unsigned char *attr, size_t n,
 		     struct perf_stretch ids)
@@ -117,7 +138,8 @@ static int take_attr(struct perf_head *h, FILE *in, const unsigned char *attr, s
 	int ret;
 
 	memcpy(&e->attr, attr, MIN(n, sizeof(e->attr)));
-	snprintf(e->name, sizeof(e->name), "event%zu", h->n_events);
+	name_by_attr(e, h->n_events);
+	h->wall |= e->attr.type == PERF_TYPE_SOFTWARE && e->attr.config2 == PERF_FILE_WALL;
 	if (!is_told(h, &e->attr))
 		return -ENOTSUP;
 	ret = read_ids(h, in, ids.at, ids.n, (uint32_t)h->n_events);
@@ -186,11 +208,6 @@ static const char *text_of(struct bytes part)
 	return part.n > 4 ? (const char *)part.at + 4 : "";
 }
 
-static bool says_wall(const char *version)
-{
-	return !strncmp(version, "pysampled ", 10) && strstr(version, PERF_FILE_WALL ",");
-}
-
 static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf_stretch where)
 {
 	struct bytes part = { 0 };
@@ -200,13 +217,10 @@ static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf
 		h->pyelf = where;
 	else if (bit == FEAT_BUILD_ID)
 		ret = read_part(in, where, &h->build_ids);
-	else if (bit == FEAT_EVENT_DESC || bit == FEAT_VERSION || bit == FEAT_OSRELEASE ||
-		 bit == FEAT_DIR_FORMAT)
+	else if (bit == FEAT_EVENT_DESC || bit == FEAT_OSRELEASE || bit == FEAT_DIR_FORMAT)
 		ret = read_part(in, where, &part);
 	if (bit == FEAT_EVENT_DESC)
 		take_names(h, part);
-	if (bit == FEAT_VERSION)
-		h->wall = says_wall(text_of(part));
 	if (bit == FEAT_OSRELEASE)
 		snprintf(h->release, sizeof(h->release), "%s", text_of(part));
 	if (bit == FEAT_DIR_FORMAT && part.n >= 8 && load_u64(part.at) != DIR_SINGLE_FILE)

@@ -1268,6 +1268,23 @@ def test_outputs_are_readable_after_sigkill_at_any_time(py, more):
         xml.etree.ElementTree.parse(outs["svg"])
 
 
+@harness.one_python
+def test_a_killed_perf_data_tells_its_events_and_its_mode(py):
+    """Names of events and --mode are features of a perf.data, which come last; without them waits would count as one sample each."""
+    home = harness.folder()
+    target = harness.start(py.command() + ["-c", "import time\nprint('READY', flush=True)\nwhile True: time.sleep(0.1); sum(range(100000))"], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    for options, events in (("--mode", "wall"), ["cpu-clock"]), (("-e", "page-faults:u,cpu-clock,sched:sched_switch"), ["page-faults:u", "cpu-clock", "event2"]):
+        recorder = harness.Recorder("-p", target.pid, "-F", 199, *options, "-o", "a.data", home=home).attached()
+        time.sleep(2.5)
+        recorder.signal(signal.SIGKILL)
+        recorder.process.wait()
+        equal(json.loads(pysampled("report", "a.data", "--json", home=home).ok().out)["events"], events, "events")
+        wall = re.match(r"# ([\d.]+) s of all threads", pysampled("report", "a.data", home=home).ok().out)
+        equal(bool(wall), "wall" in options, "is it told that it is time?")
+        check(not wall or float(wall[1]) > 1, "waits do not count for their time: %s", wall)
+
+
 @harness.each(kb=[16, 48, 200])
 @harness.one_python
 def test_a_full_disk_leaves_a_whole_copy(py, kb):
