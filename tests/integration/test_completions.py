@@ -85,6 +85,20 @@ def test_fish_offers_values_and_commands():
     check("bash" in fish_offers(path, "pysampled -d 3 -- bas"), "no command behind --")
 
 
+@harness.one_python
+def test_zsh_and_fish_offer_python_processes(py):
+    """Those of other terminals, too, and also where a command takes them without -p."""
+    if not shutil.which("zsh") or not shutil.which("fish"):
+        raise harness.Skip("zsh or fish is not installed")
+    pid = str(harness.Target(py, "groundtruth.py").pid)
+    path = made("fish")
+    for line in "pysampled -p ", "pysampled dump ", "pysampled doctor ":
+        check(pid in fish_offers(path, line), "fish: %s", line)
+    for line in b"pysampled -p \t", b"pysampled dump \t":
+        seen = typed(["zsh", "-f", "-i"], zsh_begin() + line, pid.encode())
+        check(pid.encode() in seen, "zsh: %r: %r", line, seen[-300:])
+
+
 def typed(shell, text, want):
     """What a shell on a terminal makes of @text, and a tab: until it has @want, or for 20 s."""
     pid, screen = pty.fork()
@@ -102,13 +116,17 @@ def typed(shell, text, want):
     return seen
 
 
-def test_zsh_offers_values_and_commands():
-    if not shutil.which("zsh"):
-        raise harness.Skip("zsh is not installed")
+def zsh_begin():
     begin = "PS1='$ '; autoload -Uz compinit; compinit -u -D; autoload -Uz +X %s; compdef _pysampled pysampled\n"
     folder = os.path.dirname(made("zsh"))
     os.rename(os.path.join(folder, "completions.zsh"), os.path.join(folder, "_pysampled"))
-    begin = ("fpath=(%s $fpath); " % folder + begin % "_pysampled").encode()
+    return ("fpath=(%s $fpath); " % folder + begin % "_pysampled").encode()
+
+
+def test_zsh_offers_values_and_commands():
+    if not shutil.which("zsh"):
+        raise harness.Skip("zsh is not installed")
+    begin = zsh_begin()
     for line, want in ((b"pysampled --mode=w\t", b"--mode=wall"), (b"pysampled report --by lin\t", b"--by line"),
                        (b"pysampled -d 3 -- zsh --hel\t", b"-- zsh --help"), (b"pysampled repo\t", b"pysampled report")):
         seen = typed(["zsh", "-f", "-i"], begin + line, want)
