@@ -78,9 +78,10 @@ static int replace(struct sink *s, off_t *got)
 		return fd;
 	out = fdopen(fd, "w");
 	if (!out) {
+		ret = -errno;
 		close(fd);
 		unlinkat(s->folder, fresh, 0);
-		return -ENOMEM;
+		return ret;
 	}
 	setvbuf(out, s->buffer, _IOFBF, SINK_BUFFER); /* the other one has nothing in it */
 	ret = write_to(s, out);

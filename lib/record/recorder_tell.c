@@ -74,7 +74,8 @@ static void tell_failed(struct recorder *r)
 {
 	const struct sink *s;
 
-	while (!resolver_failed(r->resolver) && (s = resolver_next_failed(r->resolver)))
+	while (r->resolver && !resolver_failed(r->resolver) &&
+	       (s = resolver_next_failed(r->resolver)))
 		if (s->path)
 			note_say(&r->o.note, "%s ends here (%s); the other outputs go on",
 				 strcmp(s->path, "-") ? s->path : "standard output",

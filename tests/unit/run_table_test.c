@@ -10,8 +10,10 @@
 #include <cmocka.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -259,12 +261,14 @@ static void who_is_sampled_has_its_name(void **state)
 {
 	struct world *w = *state;
 	char name[RUN_TABLE_NAME];
+	_Atomic bool *go = mmap(NULL, sizeof(*go), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t pid = fork();
 
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		prctl(PR_SET_NAME, "first name");
-		for (uint64_t until = now_ns() + 200000000; now_ns() < until;)
+		while (!atomic_load(go))
 			;
 		prctl(PR_SET_NAME, "another, of 15+");
 		for (;;)
@@ -272,6 +276,7 @@ static void who_is_sampled_has_its_name(void **state)
 	}
 	assert_false(run_table_name(&w->table, getpid(), name)); /* we are a stranger */
 	SOON(is_called(w, pid, "first name"));
+	atomic_store(go, true);
 	SOON(is_called(w, pid, "another, of 15+"));
 	end(pid);
 	assert_true(is_called(w, pid, "another, of 15+"));
