@@ -191,6 +191,16 @@ static void note_lacking(const struct sink *s)
 		STATS_ADD(stats, unwritten, s->lacking - before);
 }
 
+/* By somebody else, with its folder or alone. */
+static bool is_removed(const struct sink *s)
+{
+	struct stat st;
+
+	return s->folder >= 0 &&
+	       fstatat(s->folder, outfile_name(s->path), &st, AT_SYMLINK_NOFOLLOW) &&
+	       errno == ENOENT;
+}
+
 int sink_close(struct sink *s, struct err *err)
 {
 	struct err why = {};
@@ -210,6 +220,9 @@ int sink_close(struct sink *s, struct err *err)
 	if (fclose(s->out) && !s->failed)
 		s->failed = -errno;
 	s->out = NULL;
+	if (is_removed(s))
+		s->failed = err_set(&why, -ENOENT, "%s was removed while it was written",
+				    sink_called(s));
 	if (s->failed && s->is_whole)
 		s->lacking = sink_taken(s) - s->copied;
 	note_lacking(s);

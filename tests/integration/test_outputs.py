@@ -678,6 +678,26 @@ def test_whose_reader_goes_is_told(py, format):
     check(run.returncode == 1 and "Broken pipe" in said, "not told: %s", said)
 
 
+@harness.each(removed=["file", "folder"])
+@harness.each(format=["data", "folded", "tape", "html"])
+@harness.one_python
+def test_an_output_that_is_removed_meanwhile_is_told(py, format, removed):
+    target, home, out = Target(py, "groundtruth.py"), harness.folder(), os.path.join(harness.folder(), "out")
+    os.mkdir(out)
+    path = os.path.join(out, "a." + format)
+    recorder = harness.Recorder("-p", target.pid, "-F", 199, "-d", 1, "-o", path, "-o", "kept.folded", home=home).recording()
+    if removed == "file":
+        os.unlink(path)
+    else:
+        shutil.rmtree(out)
+    run = recorder.wait()
+    there = os.path.exists(path)  # what is put in place as a whole is there again, where there is a folder
+    check(there or (run.rc == 1 and "a.%s was removed while it was written" % format in run.err), "not told: %s", run)
+    check(not there or run.rc == 0, "told, and it is there: %s", run)
+    check(os.path.getsize(os.path.join(home, "kept.folded")) > 0, "the other output: %s", run)
+    check(removed == "file" or not there, "where is it?")
+
+
 @harness.one_python
 def test_nothing_goes_where_a_closed_stream_was(py):
     """What is opened first would have its number: a signal descriptor, a helper's socket, an output."""
