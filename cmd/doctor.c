@@ -10,6 +10,7 @@
 #include "elf/file_helper.h"
 #include "elf/opener.h"
 #include "record/facts.h"
+#include "sys/ask.h"
 #include "sys/harden.h"
 #include "sys/proc.h"
 #include "cmd.h"
@@ -179,6 +180,12 @@ static int check_target(const struct facts_machine *m, const struct facts_target
 	return EXIT_DONE;
 }
 
+static void say_note(void *arg, const char *text)
+{
+	(void)arg;
+	cmd_say("%s", text);
+}
+
 static const char help[] =
 	"Usage: pysampled doctor [-p PID]\n\n"
 	"What this kernel, these rights and this target allow, and what "
@@ -189,6 +196,7 @@ static const char help[] =
 
 int cmd_doctor(int argc, char **argv)
 {
+	const struct note note = { .take = say_note };
 	struct facts_machine m;
 	struct facts_target t;
 	struct err err;
@@ -209,6 +217,7 @@ int cmd_doctor(int argc, char **argv)
 		file_helper_wake(files);
 	if (harden_process(HARDEN_LOOK, 0, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	ask_begin(&note);
 	fd = pid ? proc_pidfd(pid) : -ESRCH;
 	if (pid && proc_exists(pid)) {
 		facts_of_target(&t, pid);
@@ -227,6 +236,7 @@ int cmd_doctor(int argc, char **argv)
 	if (pid)
 		r = check_target(&m, &t, fd, &want, files, &found);
 	forget(&found);
+	ask_end();
 	if (r != EXIT_NO_PROCESS)
 		process_say_slow(files);
 	file_helper_end(files);

@@ -17,6 +17,7 @@
 #include "bpf/kernel_names.h"
 #include "elf/file_helper.h"
 #include "sys/family.h"
+#include "sys/ask.h"
 #include "sys/harden.h"
 #include "sample/perf_decode.h"
 #include "lines/srcline.h"
@@ -443,6 +444,7 @@ static const char help[] =
 
 int cmd_dump(int argc, char **argv)
 {
+	const struct note note = { .take = say_note };
 	struct order o = { .shows.native = PROCESS_NATIVE };
 	struct kernel_names kernel_names;
 	struct err err;
@@ -463,7 +465,9 @@ int cmd_dump(int argc, char **argv)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	if (o.shows.native && kernel_names_init(&kernel_names) == 0)
 		o.shows.kernel_names = &kernel_names;
+	ask_begin(&note);
 	r = dump_all(&o);
+	ask_end();
 	process_say_slow(o.shows.file_helper);
 	srcline_end(o.shows.source);
 	file_helper_end(o.shows.file_helper);

@@ -13,9 +13,12 @@
 
 #include "arch/arch.h"
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/work.h"
 #include "sys/proc.h"
 #include "sys/rights.h"
+
+enum { PATIENCE_NS = 200000000 }; /* to open an event of who is in an execve() */
 
 void perf_event_add_read(struct perf_event_attr *attr)
 {
@@ -185,15 +188,23 @@ uint64_t perf_event_period(const struct perf_event_attr *attr)
 	return perf_event_is_clock(attr) ? 1000000000 / attr->sample_freq : 0;
 }
 
+/* One nudge may be meant for an earlier call. */
 static int open_event(const struct perf_event_attr *attr, pid_t task, int cpu, int other,
 		      unsigned long flags)
 {
+	uint64_t began = 0;
 	long fd;
 
 	work_add(WORK_opens, 1);
-	fd = syscall(SYS_perf_event_open, attr, task, cpu, other,
-		     PERF_FLAG_FD_CLOEXEC | flags);
-	return fd < 0 ? -errno : (int)fd;
+	for (;;) {
+		fd = syscall(SYS_perf_event_open, attr, task, cpu, other,
+			     PERF_FLAG_FD_CLOEXEC | flags);
+		if (fd >= 0)
+			return (int)fd;
+		if (errno != EINTR || (began && now_ns() - began > PATIENCE_NS))
+			return -errno;
+		began = began ? began : now_ns();
+	}
 }
 
 int perf_event_open_in(const struct perf_event_attr *attr, pid_t tid, int cpu, int leader)
@@ -402,6 +413,9 @@ int perf_event_explain(int code, const char *name, const struct perf_event_attr 
 		return explain_missing(name, attr, err);
 	case ENOSPC:
 		return explain_breakpoint(code, name, err);
+	case EINTR:
+		return err_set(err, -EAGAIN,
+			       "it starts another program, and that does not come to an end");
 	case ENOSYS:
 		return err_set(err, -ENOENT, "this kernel has no perf events");
 	default:

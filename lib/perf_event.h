@@ -78,6 +78,10 @@ bool perf_event_is_clock(const struct perf_event_attr *attr);
  * kernel adapts it to a rate. */
 uint64_t perf_event_period(const struct perf_event_attr *attr);
 
+/* Of who opens events of processes, as often: the kernel waits for the end of an execve(), and
+ * with a nudge now and then the open ends with -EINTR after a while. */
+enum { PERF_EVENT_NUDGE_MS = 100 };
+
 /* perf_event_open(2), close-on-exec. A descriptor or -errno. */
 int perf_event_open_fd(const struct perf_event_attr *attr, pid_t tid, int cpu);
 

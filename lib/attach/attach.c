@@ -358,8 +358,10 @@ int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only
 
 	if (!a->until_ns)
 		a->until_ns = now_ns() + ALL_PATIENCE_NS;
+	nudges_set(&a->nudges, PERF_EVENT_NUDGE_MS);
 	for (int pass = 0; r == 0 && opened && pass < 10; pass++)
 		r = attach_pass(a, pid, only, n_only, &opened, err);
+	nudges_set(&a->nudges, 0);
 	return r;
 }
 
@@ -446,6 +448,7 @@ void attach_disable(struct attach *a)
 
 void attach_deinit(struct attach *a)
 {
+	nudges_deinit(&a->nudges);
 	for (size_t t = 0; t < a->n_attached; t++) {
 		attach_close_fds(a->attached[t].fds, attach_per_thread(a));
 		free(a->attached[t].fds);

@@ -7,6 +7,7 @@
 #ifndef ATTACH_H
 #define ATTACH_H
 
+#include "base/nudge.h"
 #include "base/stop.h"
 #include "watch/watch.h"
 #include "watch/event_ids.h"
@@ -65,6 +66,7 @@ struct attach {
 	size_t n_attached;
 	uint64_t until_ns;	 /* patience ends; 0: not begun */
 	const struct stop *stop; /* no more threads get events once it is asked for; or NULL */
+	struct nudges nudges;	 /* of the thread that attaches, while it does: perf_event.h */
 };
 
 /* Open events on every slot's CPU, for all that it runs, redirected into the slots' rings:

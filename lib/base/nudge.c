@@ -57,6 +57,26 @@ int nudge_timer(timer_t *ret)
 	return timer_create(CLOCK_MONOTONIC, &ev, ret) < 0 ? -errno : 0;
 }
 
+void nudges_set(struct nudges *n, unsigned ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+	struct itimerspec at = { .it_value = t, .it_interval = t };
+
+	if (!n->made) {
+		nudge_init();
+		n->made = nudge_timer(&n->timer) == 0;
+	}
+	if (n->made)
+		timer_settime(n->timer, 0, &at, NULL);
+}
+
+void nudges_deinit(struct nudges *n)
+{
+	if (n->made)
+		timer_delete(n->timer);
+	n->made = false;
+}
+
 int nudge_limit_init(struct nudge_limit *l)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID,

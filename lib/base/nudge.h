@@ -24,6 +24,16 @@ void nudge_tid(pid_t tid);
 /* A timer (timer_settime(2), CLOCK_MONOTONIC) that nudges the calling thread. 0 or -errno. */
 int nudge_timer(timer_t *ret);
 
+/* Nudges of the calling thread, as long as it does what may hang. Begins with zeros. */
+struct nudges {
+	timer_t timer;
+	bool made;
+};
+
+/* One each @ms from now on, or with 0 no more. Where there is no timer there are none. */
+void nudges_set(struct nudges *n, unsigned ms);
+void nudges_deinit(struct nudges *n);
+
 /* For system calls that even a nudge does not end, because the kernel begins them again. */
 struct nudge_limit {
 	timer_t timer;

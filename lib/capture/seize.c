@@ -95,6 +95,7 @@ int seizer_seize(struct seizer *s, pid_t tid, struct err *err)
 	return r;
 }
 
+/* Whom nobody can look at is so because of that. */
 static bool is_in_exec(pid_t pid)
 {
 	_cleanup_free_ pid_t *tids = NULL;
@@ -104,9 +105,12 @@ static bool is_in_exec(pid_t pid)
 
 	if (proc_tasks(pid, &tids, &n) < 0)
 		return false;
-	for (size_t i = 0; i < n && !found; i++)
-		found = proc_wait(pid, tids[i], &w) == 0 &&
-			(w.syscall == SYS_execve || w.syscall == SYS_execveat);
+	for (size_t i = 0; i < n && !found; i++) {
+		int r = proc_wait(pid, tids[i], &w);
+
+		found = r == -ETIMEDOUT || (r == 0 && (w.syscall == SYS_execve ||
+						       w.syscall == SYS_execveat));
+	}
 	return found;
 }
 

@@ -17,6 +17,7 @@
 #include "capture/deaf.h"
 #include "capture/seize.h"
 #include "base/nudge.h"
+#include "sys/ask.h"
 #include "sys/proc.h"
 #include "sys/realtime.h"
 #include "base/stats.h"
@@ -440,9 +441,11 @@ static void *tracer_main(void *arg)
 
 	work_shared = t->c.work;
 	harden_thread(HARDEN_TRACER, 0);
+	ask_begin(NULL);
 	r = make_timers(t);
 	if (r < 0) {
 		refuse(t, r);
+		ask_end();
 		return NULL;
 	}
 	realtime_brief(SCHED_OTHER);
@@ -473,6 +476,7 @@ static void *tracer_main(void *arg)
 	timer_delete(t->timer);
 	deaf_deinit(&t->deaf);
 	seizer_deinit(&t->seizer);
+	ask_end();
 	return NULL;
 }
 

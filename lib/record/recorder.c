@@ -18,6 +18,7 @@
 #include "remote/guard.h"
 #include "attach/memory_plan.h"
 #include "elf/file_helper.h"
+#include "sys/ask.h"
 #include "sys/proc.h"
 #include "capture/slots.h"
 #include "capture/waits.h"
@@ -112,6 +113,7 @@ static void sort_tids(struct recorder_options *o)
 static int create(struct recorder *r, struct err *err)
 {
 	struct work *before = work_shared;
+	struct nudges nudges = { 0 };
 	int ret;
 
 	work_shared = &r->config.others;
@@ -121,8 +123,10 @@ static int create(struct recorder *r, struct err *err)
 	r->nice = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	ret = find_targets(r, err);
+	nudges_set(&nudges, PERF_EVENT_NUDGE_MS);
 	if (ret == 0)
 		ret = recorder_choose(r, err);
+	nudges_deinit(&nudges);
 	work_shared = before;
 	return ret;
 }
@@ -142,6 +146,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		return NULL;
 	}
 	r->o = *o;
+	ask_begin(&r->o.note);
 	r->begun_ns = now_ns();
 	sort_tids(&r->o);
 	r->session = r->attach.session = session;
@@ -190,6 +195,8 @@ static bool somebody_is_stuck(const struct recorder *r)
 
 void recorder_destroy(struct recorder *r)
 {
+	if (r)
+		ask_end();
 	if (!r || somebody_is_stuck(r))
 		return;
 	resolver_destroy(r->resolver);

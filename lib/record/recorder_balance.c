@@ -46,25 +46,52 @@ static uint64_t dropped(const struct recorder *r, size_t e)
 	return r->by_table ? run_table_dropped(&r->table, (uint32_t)e) : 0;
 }
 
+/* Of those @n that are to be read, in order, what @rets and @use say; who is gone has no row. How
+ * many have one. */
+static size_t ticks_fill(struct ticks_row *row, size_t n, const struct proc_use *use,
+			 const ssize_t *rets)
+{
+	size_t k = 0, kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ssize_t ret = row[i].unread ? 0 : rets[k];
+
+		row[kept] = row[i];
+		if (!row[i].unread)
+			row[kept].use = use[k++];
+		row[kept].unread = row[kept].unread || ret == -ETIMEDOUT;
+		kept += ret == 0 || ret == -ETIMEDOUT;
+	}
+	return kept;
+}
+
 /* All that are targets now. Who has not run needs no second look: there may be many; but of who
  * may have ended the parent has been told by now. */
 static void note_ticks(struct recorder *r, bool first)
 {
 	struct targets *t = &r->tracker.targets;
-	struct ticks_row *row = r->needs_ticks ? calloc(t->n_all + 1, sizeof(*row)) : NULL;
-	size_t n = 0;
+	size_t n_all = r->needs_ticks ? t->n_all + 1 : 0, n = 0, k = 0;
+	_cleanup_free_ struct proc_use *use = calloc(n_all, sizeof(*use));
+	_cleanup_free_ ssize_t *rets = calloc(n_all, sizeof(*rets));
+	_cleanup_free_ pid_t *pids = calloc(n_all, sizeof(*pids));
+	struct ticks_row *row = calloc(n_all, sizeof(*row));
 
-	if (!row)
+	if (!n_all || !use || !rets || !pids || !row) {
+		free(row);
 		return;
+	}
 	for (size_t i = 0; i < t->n_all; i++) {
 		struct target *target = t->all[i];
 
+		if (targets_find(t, target->pid) != target)
+			continue;
 		row[n].pid = target->pid;
 		row[n].unread = target->asleep && !target->doubt_ns && !first;
-		if (targets_find(t, target->pid) == target &&
-		    (row[n].unread || proc_use(target->pid, &row[n].use) == 0))
-			n++;
+		if (!row[n++].unread)
+			pids[k++] = target->pid;
 	}
+	proc_use_each(pids, k, use, rets);
+	n = ticks_fill(row, n, use, rets);
 	if (r->o.child && !targets_find(t, r->o.pids[0]) && child_use(r, &row[n].use))
 		row[n++].pid = r->o.pids[0];
 	ticks_look(&r->ticks, row, n);

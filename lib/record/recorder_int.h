@@ -167,7 +167,9 @@ void recorder_work(const struct recorder *r, struct recorder_work *ret);
 /* announce_maps() or announce_process() said @ret: what has no room is counted. */
 static inline void recorder_announced(struct recorder *r, int ret)
 {
-	if (ret < 0 && ret != -ENOBUFS && ret != -ESRCH && ret != -EACCES)
+	if (ret == -ETIMEDOUT) /* it is named */
+		STATS_ADD(r->session->stats, stuck_reads, 1);
+	else if (ret < 0 && ret != -ENOBUFS && ret != -ESRCH && ret != -EACCES)
 		STATS_ADD(r->session->stats, unread, 1);
 	if (ret == -ENOBUFS)
 		STATS_ADD(r->session->stats, side_lost, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/work.h"
 #include "stacks/resolver.h"
+#include "sys/ask.h"
 #include "sys/harden.h"
 
 #include <errno.h>
@@ -521,6 +522,7 @@ static void *resolver_main(void *arg)
 
 	work_shared = r->c.work;
 	harden_thread(HARDEN_RESOLVER, 0);
+	ask_begin(NULL);
 	setpriority(PRIO_PROCESS, 0, r->c.nice);
 	/* What a reader took from its ring before the last two ticks began has reached the
 	 * queue by now: older records are complete and can go, if no ring holds any. */
@@ -544,6 +546,7 @@ static void *resolver_main(void *arg)
 	setpriority(PRIO_PROCESS, 0, LAST_NICE);
 	take(r);
 	release(r, UINT64_MAX);
+	ask_end();
 	return NULL;
 }
 

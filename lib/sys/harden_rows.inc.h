@@ -128,7 +128,7 @@ ALLOW(timer_settime, ALL)
 ALLOW(timer_delete, ALL)
 ALLOW(prlimit64, ALL, IS(0, 0))
 ALLOW(prlimit64, ALL, IS(2, 0), HIGH(2, 0)) /* asks */
-ALLOW(clone, LOOKERS | HARDEN_FETCH | READERS, HAS(0, CLONE_THREAD))
+ALLOW(clone, LOOKERS | HARDEN_TRACER | HARDEN_FETCH | READERS, HAS(0, CLONE_THREAD))
 #ifdef __NR_arch_prctl
 ALLOW(arch_prctl, ALL)
 #endif

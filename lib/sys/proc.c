@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "sys/ask.h"
 
 enum {
 	PROC_FILE_MAX = 256 << 20, /* no file of /proc that we read is longer */
@@ -61,14 +62,40 @@ static int fd_read_all(int fd, bool (*is_whole)(const char *text, size_t n), cha
 	return 0;
 }
 
-int proc_read_until(const char *path, bool (*is_whole)(const char *text, size_t n), char **ret,
-		    size_t *n)
+/* @path in @a; false: it is too long for a file of a process. */
+static bool ask_about(struct ask *a, const char *path)
+{
+	return (size_t)snprintf(a->path, sizeof(a->path), "%s", path) < sizeof(a->path);
+}
+
+static int read_path(const char *path, bool (*is_whole)(const char *text, size_t n),
+		     char **ret, size_t *n)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
-	if (fd < 0)
-		return -errno;
-	return fd_read_all(fd, is_whole, ret, n);
+	return fd < 0 ? -errno : fd_read_all(fd, is_whole, ret, n);
+}
+
+static ssize_t look_read(struct ask *a)
+{
+	return read_path(a->path, a->is_whole, &a->text, &a->n);
+}
+
+int proc_read_until(const char *path, bool (*is_whole)(const char *text, size_t n), char **ret,
+		    size_t *n)
+{
+	struct ask a = { .look = look_read, .is_whole = is_whole };
+	int r;
+
+	if (!ask_about(&a, path))
+		return read_path(path, is_whole, ret, n);
+	r = (int)ask_look(&a);
+	if (r < 0)
+		return r;
+	*ret = a.text;
+	if (n)
+		*n = a.n;
+	return 0;
 }
 
 int proc_read_file(const char *path, char **ret, size_t *n)
@@ -78,18 +105,58 @@ int proc_read_file(const char *path, char **ret, size_t *n)
 
 /* A file that the kernel writes in one piece: what is shorter than the room for it is whole,
  * and no second read has to tell so. */
-int proc_read_piece(const char *path, char **ret)
+static ssize_t look_piece(struct ask *a)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	_cleanup_close_ int fd = open(a->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	char buf[4096];
 	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf));
 
 	if (n < 0)
 		return -errno;
 	if ((size_t)n == sizeof(buf))
+		return look_read(a);
+	a->text = strndup(buf, (size_t)n);
+	return a->text ? 0 : -ENOMEM;
+}
+
+int proc_read_piece(const char *path, char **ret)
+{
+	struct ask a = { .look = look_piece };
+	int r;
+
+	if (!ask_about(&a, path))
 		return proc_read_file(path, ret, NULL);
-	*ret = strndup(buf, (size_t)n);
-	return *ret ? 0 : -ENOMEM;
+	r = (int)ask_look(&a);
+	if (r == 0)
+		*ret = a.text;
+	return r;
+}
+
+static ssize_t look_link(struct ask *a)
+{
+	ssize_t n;
+
+	a->text = malloc(PATH_MAX);
+	n = a->text ? readlink(a->path, a->text, PATH_MAX - 1) : -1;
+	if (n < 0)
+		return a->text ? -errno : -ENOMEM;
+	a->text[n] = '\0';
+	return n;
+}
+
+static ssize_t look_stat(struct ask *a)
+{
+	return stat(a->path, &a->st) < 0 ? -errno : 0;
+}
+
+/* stat(2) of a file of a process. */
+static int process_stat(const char *path, struct stat *ret)
+{
+	struct ask a = { .look = look_stat };
+	int r = ask_about(&a, path) ? (int)ask_look(&a) : -ENAMETOOLONG;
+
+	*ret = a.st;
+	return r;
 }
 
 static int task_file(pid_t pid, pid_t tid, const char *name, char **ret)
@@ -161,10 +228,14 @@ static const char *fields_of(const char *text)
 	return p && p[1] == ' ' ? p + 2 : NULL;
 }
 
-/* proc_pid_stat(5) from field 3, the state, on; NULL: gone. *@text is the caller's to free. */
+/* proc_pid_stat(5) from field 3, the state, on; NULL: gone. *@text is the caller's to free. What
+ * can't be looked at is there still, sleeps, and was there from the beginning. */
 static const char *stat_fields(pid_t pid, pid_t tid, char **text)
 {
-	return task_file(pid, tid, "stat", text) < 0 ? NULL : fields_of(*text);
+	static const char hangs[] = "D 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0";
+	int r = task_file(pid, tid, "stat", text);
+
+	return r == -ETIMEDOUT ? hangs : r < 0 ? NULL : fields_of(*text);
 }
 
 /* The same of a process: its times are those of all its threads. */
@@ -296,11 +367,9 @@ int proc_cpu_ns(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
-/* Fields 3, 4, 14 to 17, 20, threads, 22 and 23, vsize. */
-int proc_use(pid_t pid, struct proc_use *ret)
+/* Of fields 3, 4, 14 to 17, 20, threads, 22 and 23, vsize. */
+static int use_of(const char *fields, struct proc_use *ret)
 {
-	_cleanup_free_ char *text = NULL;
-	const char *fields = process_fields(pid, &text);
 	unsigned long long u, k, cu, ck, begun, memory;
 	char state;
 	int threads;
@@ -315,6 +384,33 @@ int proc_use(pid_t pid, struct proc_use *ret)
 	ret->begun = begun;
 	ret->memory = memory || (state == 'Z' && threads > 1);
 	return 0;
+}
+
+int proc_use(pid_t pid, struct proc_use *ret)
+{
+	_cleanup_free_ char *text = NULL;
+
+	return use_of(process_fields(pid, &text), ret);
+}
+
+void proc_use_each(const pid_t *pids, size_t n, struct proc_use *uses, ssize_t *rets)
+{
+	_cleanup_free_ struct ask *a = calloc(n + 1, sizeof(*a));
+
+	for (size_t i = 0; i < n && a; i++) {
+		a[i].look = look_piece;
+		snprintf(a[i].path, sizeof(a[i].path), "/proc/%d/stat", pids[i]);
+	}
+	if (a)
+		ask_look_each(a, n, rets);
+	for (size_t i = 0; i < n; i++) {
+		if (!a)
+			rets[i] = -ENOMEM;
+		else if (rets[i] != -ETIMEDOUT)
+			rets[i] = use_of(rets[i] < 0 ? NULL : fields_of(a[i].text), &uses[i]);
+		if (a)
+			free(a[i].text);
+	}
 }
 
 uint64_t proc_age_ns(pid_t pid)
@@ -375,23 +471,33 @@ bool proc_dumpable(pid_t pid)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/environ", other ? other : pid);
-	return proc_status(pid, &status) < 0 || stat(path, &st) < 0 ||
+	return proc_status(pid, &status) < 0 || process_stat(path, &st) < 0 ||
 	       st.st_uid == status.uid;
 }
 
-int proc_stat_known(const char *path, struct stat *ret)
+static ssize_t look_known(struct ask *a)
 {
 	struct statx st;
 
-	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0)
+	if (statx(AT_FDCWD, a->path, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0)
 		return -errno;
-	*ret = (struct stat){ .st_dev = makedev(st.stx_dev_major, st.stx_dev_minor),
+	a->st = (struct stat){ .st_dev = makedev(st.stx_dev_major, st.stx_dev_minor),
 			      .st_ino = st.stx_ino,
 			      .st_mode = st.stx_mode,
 			      .st_size = (off_t)st.stx_size,
 			      .st_mtim = { st.stx_mtime.tv_sec, st.stx_mtime.tv_nsec },
 			      .st_ctim = { st.stx_ctime.tv_sec, st.stx_ctime.tv_nsec } };
 	return 0;
+}
+
+int proc_stat_known(const char *path, struct stat *ret)
+{
+	struct ask a = { .look = look_known };
+	int r = ask_about(&a, path) ? (int)ask_look(&a) : -ENAMETOOLONG;
+
+	if (r == 0)
+		*ret = a.st;
+	return r;
 }
 
 bool proc_exists(pid_t pid)
@@ -444,15 +550,16 @@ pid_t proc_outliver(pid_t pid)
 
 ssize_t proc_link(pid_t pid, const char *name, char *ret, size_t size)
 {
-	char path[64];
+	struct ask a = { .look = look_link };
 	pid_t other;
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	n = readlink(path, ret, size - 1);
-	ret[MAX(n, 0)] = '\0';
-	other = n < 0 && errno == ENOENT ? proc_outliver(pid) : 0;
-	return other ? proc_link(other, name, ret, size) : n;
+	snprintf(a.path, sizeof(a.path), "/proc/%d/%s", pid, name);
+	n = ask_look(&a);
+	snprintf(ret, size, "%s", n < 0 ? "" : a.text);
+	free(a.text);
+	other = n == -ENOENT ? proc_outliver(pid) : 0;
+	return other ? proc_link(other, name, ret, size) : n < 0 ? -1 : (ssize_t)strlen(ret);
 }
 
 bool proc_is_process(pid_t pid, pid_t *parent)
@@ -485,16 +592,31 @@ int proc_own_pid_namespace(dev_t *dev, ino_t *ino)
 	return 0;
 }
 
-bool proc_same_pid_namespace(pid_t pid)
+void proc_same_pid_namespace_each(const pid_t *pids, size_t n, bool *same)
 {
-	struct stat st;
-	char path[64];
+	_cleanup_free_ struct ask *a = calloc(n + 1, sizeof(*a));
+	_cleanup_free_ ssize_t *rets = calloc(n + 1, sizeof(*rets));
 	ino_t own;
 	dev_t dev;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	return proc_own_pid_namespace(&dev, &own) == 0 && stat(path, &st) == 0 &&
-	       own == st.st_ino; /* all namespaces are files of one file system */
+	memset(same, 0, n * sizeof(*same));
+	if (!a || !rets || proc_own_pid_namespace(&dev, &own) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		a[i].look = look_stat;
+		snprintf(a[i].path, sizeof(a[i].path), "/proc/%d/ns/pid", pids[i]);
+	}
+	ask_look_each(a, n, rets);
+	for (size_t i = 0; i < n; i++) /* all namespaces are files of one file system */
+		same[i] = rets[i] == 0 && a[i].st.st_ino == own;
+}
+
+bool proc_same_pid_namespace(pid_t pid)
+{
+	bool same;
+
+	proc_same_pid_namespace_each(&pid, 1, &same);
+	return same;
 }
 
 bool proc_is_elsewhere(pid_t pid)
@@ -505,7 +627,7 @@ bool proc_is_elsewhere(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
 	if (stat("/proc/self/ns/mnt", &ours) < 0)
 		return false;
-	if (stat(path, &its) < 0)
+	if (process_stat(path, &its) < 0)
 		return (pid = proc_outliver(pid)) && proc_is_elsewhere(pid);
 	return ours.st_ino != its.st_ino || proc_link(pid, "root", root, sizeof(root)) > 1;
 }

@@ -132,6 +132,7 @@ int proc_own_pid_namespace(dev_t *dev, ino_t *ino);
 /* Do its threads have the same numbers for itself as for us? False also where that can't be
  * told. Control thread. */
 bool proc_same_pid_namespace(pid_t pid);
+void proc_same_pid_namespace_each(const pid_t *pids, size_t n, bool *same);
 
 /* Whether the files that @pid calls by a path are others than those that we call so, for it
  * has mounts or a root of its own. False too where that can't be told. */
@@ -157,6 +158,9 @@ struct proc_use {
 };
 
 int proc_use(pid_t pid, struct proc_use *ret); /* 0 or -ESRCH */
+
+/* The same of each of @n; @rets: also -ETIMEDOUT, it can't be looked at now, or -ENOMEM. */
+void proc_use_each(const pid_t *pids, size_t n, struct proc_use *uses, ssize_t *rets);
 
 /* Of /proc/TID/status; a set of signals has bit N - 1 for signal N. */
 struct proc_status {

@@ -99,28 +99,25 @@ int tracker_root(struct tracker *t, pid_t pid, bool any, bool follow, struct err
 	return code;
 }
 
-static struct target *new_descendant(struct tracker *t, pid_t pid)
-{
-	struct target *target = tracker_create(t, pid, 0);
-
-	if (target)
-		target->plain = proc_same_pid_namespace(pid);
-	return target;
-}
-
 /* Those of @pids that are no targets yet become some. */
 static int add_descendants(struct tracker *t, const pid_t *pids, size_t n)
 {
 	_cleanup_free_ struct target **add = calloc(n + 1, sizeof(*add));
-	size_t k = 0, done = t->targets.n_all;
-	int r = add ? 0 : -ENOMEM;
+	_cleanup_free_ pid_t *fresh = calloc(n + 1, sizeof(*fresh));
+	_cleanup_free_ bool *plain = calloc(n + 1, sizeof(*plain));
+	size_t k = 0, n_fresh = 0, done = t->targets.n_all;
+	int r = add && fresh && plain ? 0 : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (targets_find(&t->targets, pids[i]))
-			continue;
-		add[k] = new_descendant(t, pids[i]);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (!targets_find(&t->targets, pids[i]))
+			fresh[n_fresh++] = pids[i];
+	if (r == 0)
+		proc_same_pid_namespace_each(fresh, n_fresh, plain);
+	for (; r == 0 && k < n_fresh; k += r == 0) {
+		add[k] = tracker_create(t, fresh[k], 0);
 		r = add[k] ? 0 : -ENOMEM;
-		k += r == 0;
+		if (r == 0)
+			add[k]->plain = plain[k];
 	}
 	if (r == 0)
 		r = targets_publish(&t->targets, add, k);

@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import harness
+import test_files
 import tolerances
 from harness import Recorder, Target, check, each, each_python, enough, equal, judge, need_fifo, need_root, not_quick
 
@@ -177,6 +178,89 @@ def test_a_dump_of_unreadable_frames_ends(py):
     spring(hostile)
     harness.pysampled("dump", "-p", hostile.pid, limit=15)
     check(hostile.alive(), "the target ended")
+
+
+# Maps a file that it has written to over, or lets execve(2) unmap it: the kernel writes it back meanwhile, under a lock.
+LOCKED = """
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static char **args, *at;
+
+static void *lock(void *unused)
+{
+	getchar();
+	if (*args[2] == 'e')
+		execl("/bin/sleep", "sleep", "300", NULL);
+	return mmap(at, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t t;
+
+	args = argv;
+	at = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open(argv[1], O_RDWR), 0);
+	*at = 1;
+	pthread_create(&t, 0, lock, 0);
+	puts("READY");
+	fflush(stdout);
+	for (volatile unsigned long n = 0;; n++)
+		;
+}
+"""
+
+
+def locked(py, how):
+    """(a process at whose maps, or at which at all, nobody can look, what ends that)."""
+    plain = os.path.join(harness.folder(), "plain")
+    harness.write(plain, "\0" * 4096)
+    folder, dies, end = test_files.dead_file_system(py, "takes", serves=plain)
+    trap = harness.start([harness.c_program("trap", LOCKED, "-lpthread"), os.path.join(folder, "prog"), how], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE)
+    harness.cleanup(end)  # before the trap is waited for
+    equal(trap.stdout.readline(), b"READY\n", "the trap")
+    dies()
+    trap.stdin.write(b"\n")
+    trap.stdin.flush()
+    harness.until(lambda: any(harness.status(trap.pid, tid)["State"].startswith("D") for tid in harness.tasks(trap.pid)), "it hangs")
+    return trap, end
+
+
+@each(how=["maps", "exec"])
+@each(command=["record", "stop", "dump", "doctor", "match"])
+@harness.one_python
+@harness.seconds(90)
+def test_who_locks_its_memory_holds_up_nobody(py, command, how):
+    """Whoever looks at it in /proc hangs, and can't be interrupted."""
+    need_root()
+    need_fifo()
+    trap, end = locked(py, how)
+    where = harness.folder()
+    script = os.path.join(where, "groundtruth.py")
+    os.symlink(os.path.join(harness.TARGETS, "groundtruth.py"), script)
+    target = Target(py, script, "--us", 50)
+    both, out = "%d,%d" % (trap.pid, target.pid), ["-F", "499", "-d", "1", "-v", "-o", "a.folded"]
+    args = {"record": ["-p", both, "--any", *out], "stop": ["-p", both, "--any", "--capture", "stop", *out],
+            "dump": ["dump", "-p", both], "doctor": ["doctor", "-p", str(trap.pid)],
+            "match": ["--match", "%s|%s" % (where, trap.args[0]), *out]}[command]
+    ours = harness.start([harness.PYSAMPLED, *args], cwd=where, stdin=subprocess.DEVNULL, stdout=open(os.path.join(where, "said"), "w"),
+                         stderr=subprocess.PIPE)
+    err = ours.stderr.read().decode()  # until it is closed
+    check(re.search(r"process %d (can't be looked at|hangs)" % trap.pid, err), "what is told: %s", err)
+    if command not in ("dump", "doctor"):
+        stacks = harness.of_pid(harness.read_folded(os.path.join(where, "a.folded")), target.pid)
+        verdict = judge(harness.sure(stacks), target.info["truth"])
+        check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
+        enough(verdict.judged > 50, "only %d samples of the other: %s", verdict.judged, err)
+    if command == "dump":
+        with open(os.path.join(where, "said")) as file:
+            check("spin" in file.read(), "the other's stack: %s", err)
+    end()
+    equal(ours.wait(10), command in ("dump", "doctor"), "its exit code: %s" % err)
 
 
 STACK_TRAP = """

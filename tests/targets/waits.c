@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -23,8 +24,9 @@ int setrlimit64(__rlimit_resource_t what, const struct rlimit64 *r)
 	/* The processes that read files have neither descriptor. */
 	if (say && go && what == RLIMIT_NOFILE && fcntl(atoi(go), F_GETFD) >= 0 && !said++) {
 		close(atoi(say));
-		if (read(atoi(go), &byte, 1) < 0)
-			abort();
+		while (read(atoi(go), &byte, 1) < 0)
+			if (errno != EINTR)
+				abort();
 	}
 	return real(what, r);
 }
