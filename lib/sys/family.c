@@ -107,6 +107,8 @@ static int by_parent(const void *a, const void *b)
 /* All processes with their parents, by parent. */
 static int list_all(struct family_birth **ret, size_t *n)
 {
+	_cleanup_free_ struct proc_use *uses = NULL;
+	_cleanup_free_ ssize_t *rets = NULL;
 	_cleanup_free_ pid_t *pids = NULL;
 	pid_t us = getpid();
 	size_t n_pids;
@@ -116,15 +118,16 @@ static int list_all(struct family_birth **ret, size_t *n)
 		return r;
 	*n = 0;
 	*ret = calloc(n_pids, sizeof(**ret));
-	for (size_t i = 0; *ret && i < n_pids; i++) {
-		pid_t parent = proc_parent(pids[i]);
-
-		if (parent >= 0 && pids[i] != us)
-			(*ret)[(*n)++] = (struct family_birth){ pids[i], parent };
-	}
-	if (*ret)
-		qsort(*ret, *n, sizeof(**ret), by_parent);
-	return *ret ? 0 : -ENOMEM;
+	uses = calloc(n_pids, sizeof(*uses));
+	rets = calloc(n_pids, sizeof(*rets));
+	if (!*ret || !uses || !rets)
+		return -ENOMEM;
+	proc_use_each(pids, n_pids, uses, rets);
+	for (size_t i = 0; i < n_pids; i++)
+		if (rets[i] == 0 && pids[i] != us)
+			(*ret)[(*n)++] = (struct family_birth){ pids[i], uses[i].parent };
+	qsort(*ret, *n, sizeof(**ret), by_parent);
+	return 0;
 }
 
 /* The first of @all whose parent is not below @parent. */

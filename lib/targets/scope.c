@@ -211,22 +211,26 @@ static int busiest_first(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Those of @pids, which are processes, that fit. */
-static size_t those_that_fit(const struct scope *s, const pid_t *pids, size_t n,
-			     struct busy *ret)
+/* Those of @pids, which are processes, that fit: how many, or -ENOMEM. */
+static ssize_t those_that_fit(const struct scope *s, const pid_t *pids, size_t n,
+			      struct busy *ret)
 {
-	size_t n_fit = 0;
+	_cleanup_free_ struct proc_use *uses = calloc(n + 1, sizeof(*uses));
+	_cleanup_free_ ssize_t *rets = calloc(n + 1, sizeof(*rets));
+	ssize_t n_fit = 0;
 
+	if (!uses || !rets)
+		return -ENOMEM;
+	proc_use_each(pids, n, uses, rets);
 	for (size_t i = 0; i < n; i++) {
-		struct proc_use use;
+		const struct proc_use *u = &uses[i];
 
-		if (proc_use(pids[i], &use) == 0 && use.memory &&
-		    !is_ours(pids[i], use.parent) && rest_fits(s, pids[i]))
-			ret[n_fit++] = (struct busy){
-				use.own.user + use.own.kernel + use.children.user +
-					use.children.kernel,
-				pids[i]
-			};
+		if (rets[i] == 0 && u->memory && !is_ours(pids[i], u->parent) &&
+		    rest_fits(s, pids[i]))
+			ret[n_fit++] = (struct busy){ u->own.user + u->own.kernel +
+							      u->children.user +
+							      u->children.kernel,
+						      pids[i] };
 	}
 	return n_fit;
 }
@@ -235,6 +239,7 @@ int scope_list(const struct scope *s, pid_t **ret, size_t *n)
 {
 	_cleanup_free_ struct busy *busy = NULL;
 	size_t n_all = 0;
+	ssize_t n_fit;
 	int r;
 
 	*ret = NULL;
@@ -243,12 +248,13 @@ int scope_list(const struct scope *s, pid_t **ret, size_t *n)
 	if (r < 0)
 		return r;
 	busy = calloc(n_all + 1, sizeof(*busy));
-	if (!busy) {
+	n_fit = busy ? those_that_fit(s, *ret, n_all, busy) : -ENOMEM;
+	if (n_fit < 0) {
 		free(*ret);
 		*ret = NULL;
 		return -ENOMEM;
 	}
-	*n = those_that_fit(s, *ret, n_all, busy);
+	*n = (size_t)n_fit;
 	qsort(busy, *n, sizeof(*busy), busiest_first);
 	for (size_t i = 0; i < *n; i++)
 		(*ret)[i] = busy[i].pid;

@@ -40,7 +40,7 @@ static int compare_pairs(const void *a, const void *b)
 
 void tracker_learn_tids(struct target *t)
 {
-	bool same = proc_same_pid_namespace(t->pid);
+	bool same = t->plain || proc_same_pid_namespace(t->pid);
 	pid_t own = same ? t->pid : proc_inner_tid(t->pid, t->pid);
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n;
