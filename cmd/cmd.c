@@ -268,6 +268,14 @@ static const char *known_elsewhere(const char *word, const struct option *option
 		{ "--exposure", "duration", "-d SEC" },
 		{ "-x", "duration", "-d SEC" },
 		{ "--all-cpus", "all", "-a" },
+		{ "-i", "freq", "-F HZ: 100 samples a second are one each 10 ms" },
+		{ "--interval", "freq", "-F HZ: 100 samples a second are one each 10 ms" },
+		{ "-n", "native", "--native, the default" },
+		{ "--full-filenames", "full-paths", "--full-paths" },
+		{ "--no-native", "python", "--python" },
+		{ "-j", "json", "--json" },
+		{ "--threads", "children", "--by thread" },
+		{ "-g", "children", "--children; callers are in 'convert FILE -o OUT.html'" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)

@@ -18,13 +18,15 @@ static const char help[] =
 	"      --format NAME  folded, flamegraph, pprof, speedscope or gecko; default: by OUT's\n"
 	"                     extension\n"
 	"      --full-paths   .folded: whole paths of Python files\n"
+	"      --threads      .folded: keep threads apart\n"
 	"  -h, --help\n"
 	"  -V, --version\n";
 
 static const struct option options[] = {
 	{ "output", required_argument, NULL, 'o' }, { "format", required_argument, NULL, 'f' },
-	{ "full-paths", no_argument, NULL, 'P' },   { "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },	    { 0 },
+	{ "full-paths", no_argument, NULL, 'P' },   { "threads", no_argument, NULL, 't' },
+	{ "help", no_argument, NULL, 'h' },	    { "version", no_argument, NULL, 'V' },
+	{ 0 },
 };
 
 static int convert(struct recording *in, const struct sink_ops *format, const char *out)
@@ -44,8 +46,19 @@ static int convert(struct recording *in, const struct sink_ops *format, const ch
 
 struct wish {
 	const char *out, *format;
-	bool full_paths;
+	bool full_paths, threads;
 };
+
+static int take_wish(struct recording *in, const struct wish *w)
+{
+	struct session *s = recording_session(in);
+
+	if (w->threads && recording_is_folded(in) && !(s->flags & SESSION_THREADS))
+		return cmd_fail(EXIT_USAGE, "%s does not tell threads apart: leave --threads out",
+				in->path);
+	s->flags |= (w->full_paths ? SESSION_FULL_PATHS : 0u) | (w->threads ? SESSION_THREADS : 0u);
+	return EXIT_DONE;
+}
 
 static int open_and_convert(const char *path, const struct wish *w)
 {
@@ -67,11 +80,14 @@ static int open_and_convert(const char *path, const struct wish *w)
 	if (w->full_paths && strcmp(format->name, "folded") != 0)
 		return cmd_fail(EXIT_USAGE, "--full-paths is for folded stacks: other outputs "
 					    "have whole paths anyway");
+	if (w->threads && strcmp(format->name, "folded") != 0)
+		return cmd_fail(EXIT_USAGE, "--threads is for folded stacks: other outputs know "
+					    "threads anyway");
 	code = recording_open(&in, path);
-	if (!code) {
-		recording_session(&in)->flags |= w->full_paths ? SESSION_FULL_PATHS : 0;
+	if (!code)
+		code = take_wish(&in, w);
+	if (!code)
 		code = convert(&in, format, out);
-	}
 	recording_close(&in);
 	return code;
 }
@@ -80,8 +96,8 @@ static int take_option(void *into, int opt)
 {
 	struct wish *w = into;
 
-	if (opt == 'P') {
-		w->full_paths = true;
+	if (opt == 'P' || opt == 't') {
+		*(opt == 'P' ? &w->full_paths : &w->threads) = true;
 		return EXIT_DONE;
 	}
 	if (opt == 'o' && w->out)

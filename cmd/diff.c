@@ -14,7 +14,7 @@
 #include "cmd.h"
 #include "tally.h"
 
-enum { OPT_BY = 256, DEFAULT_ROWS = 20 };
+enum { OPT_BY = 256, OPT_PYTHON, DEFAULT_ROWS = 20 };
 
 static const char help[] =
 	"Usage: pysampled diff A B [options]\n\n"
@@ -22,6 +22,8 @@ static const char help[] =
 	"are compared (self): what grew most from A to B comes first, what shrank most "
 	"last.\n\n"
 	"      --by WHAT        function (default), line or file\n"
+	"      --python         Python frames only: what native code takes is self of the\n"
+	"                       Python function that called it\n"
 	"  -e, --event NAME     of several events this one, not the first\n"
 	"  -n, --rows N         so many rows, not 20: of both ends; 0: all\n"
 	"  -o, --output FILE    a .html page instead: B's flame graph, coloured by change\n"
@@ -30,6 +32,7 @@ static const char help[] =
 
 static const struct option options[] = {
 	{ "by", required_argument, NULL, OPT_BY },
+	{ "python", no_argument, NULL, OPT_PYTHON },
 	{ "event", required_argument, NULL, 'e' },
 	{ "rows", required_argument, NULL, 'n' },
 	{ "output", required_argument, NULL, 'o' },
@@ -42,6 +45,7 @@ struct diff_options {
 	const char *event, *out;
 	enum tally_by by;
 	size_t rows;
+	bool python;
 	const char *table; /* an option that only a table has, if one was given */
 };
 
@@ -251,7 +255,7 @@ static int no_samples(const struct recording *r)
 static int read_side(struct diff *d, size_t side)
 {
 	struct recording *r = &d->r[side];
-	int code = tally_read(&d->t[side], r, d->o->by, false, d->event[side]);
+	int code = tally_read(&d->t[side], r, d->o->by, d->o->python, d->event[side]);
 
 	return code || d->t[side].samples ? code : no_samples(r);
 }
@@ -412,7 +416,10 @@ static int take_option(void *into, int opt)
 		o->out = optarg;
 		return EXIT_DONE;
 	}
-	o->table = opt == 'n' ? "-n" : "--by";
+	o->table = opt == 'n' ? "-n" : opt == OPT_PYTHON ? "--python" : "--by";
+	o->python |= opt == OPT_PYTHON;
+	if (opt == OPT_PYTHON)
+		return EXIT_DONE;
 	if (opt == 'n')
 		return cmd_rows(optarg, &o->rows);
 	i = cmd_word("--by", optarg, tally_names, TALLY_FILE + 1);

@@ -187,7 +187,7 @@ static void say_note(void *arg, const char *text)
 }
 
 static const char help[] =
-	"Usage: pysampled doctor [-p PID]\n\n"
+	"Usage: pysampled doctor [[-p] PID]\n\n"
 	"What this kernel, these rights and this target allow, and what "
 	"to change.\n\n"
 	"  -p, --pid PID\n"

@@ -163,11 +163,8 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 			r = take_shown(shows, opt);
 		}
 	}
-	for (; r == 0 && shows && optind < argc; optind++)
-		r = parse_pids(shows, argv[optind]);
-	if (r == 0 && optind < argc)
-		r = cmd_fail(EXIT_USAGE, "'%s' is not an option; %s takes -p PID",
-			     argv[optind], argv[0]);
+	for (; r == 0 && optind < argc; optind++)
+		r = shows ? parse_pids(shows, argv[optind]) : parse_pid(argv[optind], &pid);
 	if (r == 0 && shows)
 		r = check_shows(shows);
 	if (r == 0 && shows && shows->n_pids)

@@ -21,6 +21,11 @@ printf '%s\n' "${COMPREPLY[@]}"
 """
 
 
+def with_ours():
+    """An environment in which `pysampled` is the one that is tested."""
+    return dict(os.environ, PATH=os.path.dirname(os.path.abspath(harness.PYSAMPLED)) + ":" + os.environ["PATH"])
+
+
 def made(shell):
     """The file that is installed."""
     run = subprocess.run([os.path.join(harness.ROOT, "tools", "completions"), harness.PYSAMPLED, shell], stdout=subprocess.PIPE,
@@ -32,7 +37,7 @@ def made(shell):
 
 
 def offered(path, *words):
-    run = subprocess.run(["bash", "-c", BASH, "bash", path, *words], stdout=subprocess.PIPE, text=True, check=True)
+    run = subprocess.run(["bash", "-c", BASH, "bash", path, *words], stdout=subprocess.PIPE, text=True, check=True, env=with_ours())
     return set(run.stdout.split())
 
 
@@ -66,13 +71,15 @@ def test_bash_offers_what_other_commands_take():
                         (("diff", "--by", "l"), {"line"}), (("record", "--unwinder", ""), {"own", "libunwind"}),
                         (("convert", "x.data", "--format", ""), {"folded", "flamegraph", "pprof", "speedscope", "gecko"}),
                         (("--mode", "="), {"cpu", "wall", "gil"}), (("record", "--mode", "=", "w"), {"wall"}), (("-u", "roo"), {"root"}),
-                        (("unpack", ""), set()), (("report", ""), set()), (("--", "ls", "-"), set())):
+                        (("unpack", ""), set()), (("report", ""), set()), (("--", "ls", "-"), set()),
+                        (("--native", "=", "f"), {"full"}), (("--native", "="), {"full"}), (("dump", "--native", "="), {"full"}), (("--async", "=", ""), {"names"}),
+                        (("-e", "a,cpu-clo"), {"a,cpu-clock"}), (("help", "rep"), {"report"}), (("help", ""), set(commands()))):
         equal(offered(path, "pysampled", *words), want, "what is offered behind %s" % (words,))
     check("bash" in offered(path, "pysampled", "-d", "3", "--", "bas"), "no command behind --")
 
 
 def fish_offers(path, line):
-    run = subprocess.run(["fish", "-c", "source %s; complete -C '%s'" % (path, line)], stdout=subprocess.PIPE, text=True)
+    run = subprocess.run(["fish", "-c", "source %s; complete -C '%s'" % (path, line)], stdout=subprocess.PIPE, text=True, env=with_ours())
     return [line.split("\t")[0] for line in run.stdout.splitlines()]
 
 
@@ -83,6 +90,9 @@ def test_fish_offers_values_and_commands():
     equal(fish_offers(path, "pysampled report --by l"), ["line"], "values")
     equal(fish_offers(path, "pysampled convert x.data --format spe"), ["speedscope"], "formats")
     check("bash" in fish_offers(path, "pysampled -d 3 -- bas"), "no command behind --")
+    equal(fish_offers(path, "pysampled --native=f"), ["--native=full"], "a value that may be left out")
+    equal(fish_offers(path, "pysampled -e a,cpu-clo"), ["a,cpu-clock"], "behind a comma")
+    equal(fish_offers(path, "pysampled help rep"), ["report"], "what there is help of")
 
 
 @harness.one_python
@@ -103,7 +113,7 @@ def typed(shell, text, want):
     """What a shell on a terminal makes of @text, and a tab: until it has @want, or for 20 s."""
     pid, screen = pty.fork()
     if not pid:
-        os.environ.update(TERM="dumb", PS1="$ ")
+        os.environ.update(with_ours(), TERM="dumb", PS1="$ ")
         os.execvp(shell[0], shell)
     seen, end = b"", time.time() + 20
     os.write(screen, text)
@@ -128,7 +138,9 @@ def test_zsh_offers_values_and_commands():
         raise harness.Skip("zsh is not installed")
     begin = zsh_begin()
     for line, want in ((b"pysampled --mode=w\t", b"--mode=wall"), (b"pysampled report --by lin\t", b"--by line"),
-                       (b"pysampled -d 3 -- zsh --hel\t", b"-- zsh --help"), (b"pysampled repo\t", b"pysampled report")):
+                       (b"pysampled -d 3 -- zsh --hel\t", b"-- zsh --help"), (b"pysampled repo\t", b"pysampled report"),
+                       (b"pysampled --native=f\t", b"--native=full"), (b"pysampled help repo\t", b"help report"),
+                       (b"pysampled -e a,cpu-clo\t", b"-e a,cpu-clock")):
         seen = typed(["zsh", "-f", "-i"], begin + line, want)
         check(want in seen, "%r: %r", line, seen[-300:])
 

@@ -17,10 +17,24 @@ def spinning(py):
 @each(words=[("4711", "pysampled -p 4711"), ("sh x.sh", "pysampled -- sh ..."), ("recrod", "nearest: record"), ("report x --by fnction", "function, line, file"),
              ("-p 1 --provenence all", "nearest: --provenance"), ("-p postgres", "--match"), ("-p 1 -F 0", "max_sample_rate"),
              ("-p 1 -d 5x", "500ms, 2m, 1h"), ("-p 1 -d 1e-10", "500ms, 2m, 1h"), ("-p 1 --f=9", "short for --freq, --format, --follow"), ("-p 1 2", "-p 12,34"), ("-p 1 sleep 5", "-d SEC"),
-             
+             ("-p 1 -i 10ms", "-F HZ"), ("-p 1 --format raw", "--format folded"), ("-p 1 --format collapsed", "--format folded"),
+             ("-p 1 --format svg", "FILE.svg"), ("report --no-native", "--python"), ("report --threads", "--by thread"),
+             ("-p 1 --", "no command follows '--'"), ("-d 1 --", "no command follows '--'"), ("doctor x", "not a process number"),
              ("report --sort dso x", "--by"), ("report -i x y", "one FILE")])
 def test_what_was_probably_meant_is_said(words):
     harness.refused(2, *words[0].split(), about=[words[1]])
+
+
+@each(event=[("cpu", "-e cpu-clock"), ("wall", "--mode wall")])
+def test_an_event_of_other_profilers(event):
+    harness.refused(5, "-p", 1, "-e", event[0], about=[event[1]])
+
+
+@one_python
+def test_doctor_takes_a_process_as_dump_does(py):
+    pid = spinning(py).pid
+    check("ok  process %d is CPython" % pid in harness.pysampled("doctor", pid).ok().out, "not told of %d", pid)
+    harness.refused(2, "doctor", pid, pid, about=["one process at a time"])
 
 
 def test_what_is_another_word_is_not_offered():

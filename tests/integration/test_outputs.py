@@ -903,6 +903,36 @@ def test_an_option_of_what_reads_recordings_is_not_ignored():
         check("only record writes " + format in run.err, "not told: %s", run.err)
 
 
+def test_diff_and_convert_know_python_and_threads():
+    home = harness.folder()
+    for name, of in (("a", "w"), ("b", "v")):
+        with open(os.path.join(home, name + ".folded"), "w") as file:
+            file.write("p-1/%s-7;main (/a.py:1);native 30\np-1/u-8;main (/a.py:1);other (/a.py:9);native 10\n" % of)
+    with open(os.path.join(home, "c.folded"), "w") as file:
+        file.write("p-1;main (/a.py:1) 30\n")
+    text = pysampled("diff", "--python", "-n", 0, "a.folded", "b.folded", home=home).ok().out
+    equal(re.findall(r" ([\d.]+)% +([\d.]+)%  (\w+)", text), [("75.00", "75.00", "main"), ("25.00", "25.00", "other")], "rows of %s" % text)
+    pysampled("diff", "--python", "-o", "x.html", "a.folded", "b.folded", home=home).ok(2)
+    pysampled("convert", "--threads", "a.folded", "-o", "d.folded", home=home).ok()
+    with open(os.path.join(home, "d.folded")) as file:
+        equal(sorted(line.split(";")[0] for line in file), ["p-1/u-8", "p-1/w-7"], "threads")
+    for source, out in (("c.folded", "e.folded"), ("a.folded", "e.html")):
+        check("--threads" in pysampled("convert", "--threads", source, "-o", out, home=home).ok(2).err, "not refused: %s", out)
+    check(not os.path.exists(os.path.join(home, "e.folded")), "a file of what was refused")
+
+
+@harness.one_python
+def test_convert_keeps_the_threads_of_a_recording_apart(py):
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    pysampled("-p", target.pid, "-F", 499, "-d", 0.5, "--threads", "-o", "a.folded", "-o", "a.data", home=home).ok()
+    pysampled("convert", "--threads", "a.data", "-o", "b.folded", home=home).ok()
+    roots = []
+    for name in "a.folded", "b.folded":
+        with open(os.path.join(home, name)) as file:
+            roots.append({line.split(";")[0] for line in file})
+    equal(*roots, "processes and threads")
+
+
 TABLES = {"stackTable": {"prefix": "stackTable", "frame": "frameTable"}, "frameTable": {"func": "funcTable"},
           "funcTable": {"name": None, "fileName": None}, "resourceTable": {}, "nativeSymbols": {}}
 
