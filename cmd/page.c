@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "lines/places.h"
 #include "names/symnames.h"
@@ -32,14 +33,10 @@ void page_deinit(struct page *p)
 
 static void add_spot(struct page *p, size_t at, uint32_t place, uint64_t ip)
 {
-	struct page_spot *more = reallocarray(p->spot, p->n_spots + 1, sizeof(*more));
-
-	if (!more) {
+	if (array_reserve(&p->spot, &p->cap_spots, p->n_spots + 1, sizeof(*p->spot)))
+		p->spot[p->n_spots++] = (struct page_spot){ at, place, ip };
+	else
 		p->cut = true;
-		return;
-	}
-	p->spot = more;
-	p->spot[p->n_spots++] = (struct page_spot){ at, place, ip };
 }
 
 /* --- JSON --- */

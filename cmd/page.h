@@ -31,7 +31,7 @@ struct page {
 		uint32_t place;
 		uint64_t ip;
 	} * spot;
-	size_t n_spots;
+	size_t n_spots, cap_spots;
 	bool more; /* in JSON: there is a frame in this list */
 	bool cut;  /* memory ran out: some of it is missing */
 };

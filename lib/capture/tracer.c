@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "capture/deaf.h"
 #include "capture/seize.h"
@@ -83,16 +84,11 @@ static int seize(void *arg, pid_t tid, struct err *err)
 
 static int remember_slot(struct tracer *t, size_t fd, size_t slot)
 {
-	if (fd >= t->n_slot_of) {
-		size_t n = MAX(fd + 1, t->n_slot_of * 2);
-		uint32_t *p = realloc(t->slot_of, n * sizeof(*p));
+	size_t was = t->n_slot_of;
 
-		if (!p)
-			return -ENOMEM;
-		memset(p + t->n_slot_of, 0, (n - t->n_slot_of) * sizeof(*p));
-		t->slot_of = p;
-		t->n_slot_of = n;
-	}
+	if (!array_reserve(&t->slot_of, &t->n_slot_of, fd + 1, sizeof(*t->slot_of)))
+		return -ENOMEM;
+	memset(t->slot_of + was, 0, (t->n_slot_of - was) * sizeof(*t->slot_of));
 	t->slot_of[fd] = (uint32_t)slot + 1;
 	return 0;
 }

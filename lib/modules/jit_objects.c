@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "elf/file_helper.h"
 #include "elf/opener.h"
@@ -86,20 +87,17 @@ static int parse(struct codemap *m, int fd, enum codemap_kind kind, struct file_
  */
 static int look_at(struct jit_objects *o, const struct proc_map *m)
 {
-	struct jit_objects_file *f;
-
 	for (size_t i = 0; i < o->n_looked; i++) {
-		f = &o->looked[i];
+		const struct jit_objects_file *f = &o->looked[i];
+
 		if (f->ino == m->ino && f->maj == m->maj && f->min == m->min)
 			return 0;
 	}
 	if (o->n_looked == MAX_FILES)
 		return 0;
-	f = reallocarray(o->looked, o->n_looked + 1, sizeof(*o->looked));
-	if (!f)
+	if (!array_reserve(&o->looked, &o->cap_looked, o->n_looked + 1, sizeof(*o->looked)))
 		return -EAGAIN;
-	o->looked = f;
-	f[o->n_looked++] = (struct jit_objects_file){ m->ino, m->maj, m->min };
+	o->looked[o->n_looked++] = (struct jit_objects_file){ m->ino, m->maj, m->min };
 	return 1;
 }
 

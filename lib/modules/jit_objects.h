@@ -26,7 +26,7 @@ struct jit_objects {
 	} list[JIT_OBJECTS_LISTS];
 	size_t n_lists;
 	struct jit_objects_file *looked; /* mapped files that were searched for a list */
-	size_t n_looked;
+	size_t n_looked, cap_looked;
 	uint64_t next_search_ns; /* for lists in files that were mapped since */
 	bool given_up;		 /* a file or an image ended who parsed it too often */
 };

@@ -28,13 +28,6 @@ static void prepare_preempt(struct recorder *r)
 
 enum { MOST_TRIED = 4 }; /* targets, until one lets events be opened */
 
-static pid_t alive_of(pid_t pid)
-{
-	pid_t other = pid ? proc_outliver(pid) : 0;
-
-	return other ? other : pid;
-}
-
 /* False: it does not come out of an execve(), until which nobody can open an event of it. */
 static bool lets_open(pid_t pid)
 {
@@ -43,7 +36,8 @@ static bool lets_open(pid_t pid)
 					      .config = PERF_COUNT_SW_DUMMY,
 					      .exclude_kernel = 1 };
 
-	return perf_event_try(&none, alive_of(pid), -1) != -EINTR;
+	proc_outlived(&pid);
+	return perf_event_try(&none, pid, -1) != -EINTR;
 }
 
 /* A thread of a target, on which events are tried; 0: us. */
@@ -54,7 +48,8 @@ static pid_t somebody(const struct recorder *r)
 
 	for (size_t i = 1; i < MIN(t->n_all, (size_t)MOST_TRIED) && !lets_open(pid); i++)
 		pid = t->all[i]->pid;
-	return alive_of(pid);
+	proc_outlived(&pid);
+	return pid;
 }
 
 static int choose_events(struct recorder *r, char fallback[256], struct err *err)

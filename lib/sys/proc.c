@@ -465,12 +465,13 @@ bool proc_was_there(pid_t pid, uint64_t ns)
 /* The kernel gives /proc/PID of a process that may not be dumped to root. */
 bool proc_dumpable(pid_t pid)
 {
-	const pid_t other = proc_outliver(pid);
 	struct proc_status status = { 0 };
+	pid_t alive = pid;
 	struct stat st;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", other ? other : pid);
+	proc_outlived(&alive);
+	snprintf(path, sizeof(path), "/proc/%d/environ", alive);
 	return proc_status(pid, &status) < 0 || process_stat(path, &st) < 0 ||
 	       st.st_uid == status.uid;
 }
@@ -548,18 +549,26 @@ pid_t proc_outliver(pid_t pid)
 	return 0;
 }
 
+bool proc_outlived(pid_t *pid)
+{
+	pid_t other = proc_outliver(*pid);
+
+	*pid = other ? other : *pid;
+	return other;
+}
+
 ssize_t proc_link(pid_t pid, const char *name, char *ret, size_t size)
 {
 	struct ask a = { .look = look_link };
-	pid_t other;
 	ssize_t n;
 
 	snprintf(a.path, sizeof(a.path), "/proc/%d/%s", pid, name);
 	n = ask_look(&a);
 	snprintf(ret, size, "%s", n < 0 ? "" : a.text);
 	free(a.text);
-	other = n == -ENOENT ? proc_outliver(pid) : 0;
-	return other ? proc_link(other, name, ret, size) : n < 0 ? -1 : (ssize_t)strlen(ret);
+	if (n == -ENOENT && proc_outlived(&pid))
+		return proc_link(pid, name, ret, size);
+	return n < 0 ? -1 : (ssize_t)strlen(ret);
 }
 
 bool proc_is_process(pid_t pid, pid_t *parent)
@@ -628,7 +637,7 @@ bool proc_is_elsewhere(pid_t pid)
 	if (stat("/proc/self/ns/mnt", &ours) < 0)
 		return false;
 	if (process_stat(path, &its) < 0)
-		return (pid = proc_outliver(pid)) && proc_is_elsewhere(pid);
+		return proc_outlived(&pid) && proc_is_elsewhere(pid);
 	return ours.st_ino != its.st_ino || proc_link(pid, "root", root, sizeof(root)) > 1;
 }
 

@@ -117,6 +117,9 @@ pid_t proc_tgid_memory(pid_t tid, enum proc_memory *memory);
  * files of /proc that tell of memory, and memory itself, can be had by its number alone. */
 pid_t proc_outliver(pid_t pid);
 
+/* True: *@pid was such a process and is now its proc_outliver(), of which to ask again. */
+bool proc_outlived(pid_t *pid);
+
 /* Where the link @name of /proc/@pid leads, or that of proc_outliver(). As readlink(), but with
  * a NUL behind it. */
 ssize_t proc_link(pid_t pid, const char *name, char *ret, size_t size);

@@ -116,7 +116,6 @@ static bool is_whole(const char *text, size_t n)
 int proc_maps_read(struct proc_maps *ret, pid_t pid)
 {
 	char path[64], *text;
-	pid_t other;
 	size_t n;
 	int r;
 
@@ -125,11 +124,10 @@ int proc_maps_read(struct proc_maps *ret, pid_t pid)
 	r = proc_read_until(path, is_whole, &text, &n);
 	if (r < 0)
 		return proc_gone(-r);
-	other = n ? 0 : proc_outliver(pid);
-	if (!other)
+	if (n || !proc_outlived(&pid))
 		return proc_maps_parse(ret, text, n);
 	free(text);
-	return proc_maps_read(ret, other);
+	return proc_maps_read(ret, pid);
 }
 
 void proc_maps_deinit(struct proc_maps *m)
@@ -163,13 +161,11 @@ static void link_name(char ret[64], pid_t pid, const struct proc_map *m)
 int proc_map_stat(pid_t pid, const struct proc_map *m, struct stat *ret)
 {
 	char path[64];
-	pid_t other;
 	int r;
 
 	link_name(path, pid, m);
 	r = proc_stat_known(path, ret);
-	other = r == -ENOENT ? proc_outliver(pid) : 0;
-	return other ? proc_map_stat(other, m, ret) : r;
+	return r == -ENOENT && proc_outlived(&pid) ? proc_map_stat(pid, m, ret) : r;
 }
 
 int proc_look_open(int look)
@@ -218,9 +214,8 @@ static int map_look(pid_t pid, const struct proc_map *m)
 int proc_map_look(pid_t pid, const struct proc_map *m)
 {
 	int fd = map_look(pid, m);
-	pid_t other = fd == -ENOENT ? proc_outliver(pid) : 0;
 
-	return other ? map_look(other, m) : fd;
+	return fd == -ENOENT && proc_outlived(&pid) ? map_look(pid, m) : fd;
 }
 
 int proc_map_open(pid_t pid, const struct proc_map *m)

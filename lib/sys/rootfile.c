@@ -15,14 +15,12 @@ enum { MAX_DEPTH = 64, MAX_LINKS = 40 };
 int rootfile_root(pid_t pid)
 {
 	char path[64];
-	pid_t other;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/root", pid);
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	fd = fd < 0 ? -errno : fd;
-	other = fd == -ENOENT ? proc_outliver(pid) : 0;
-	return other ? rootfile_root(other) : fd;
+	return fd == -ENOENT && proc_outlived(&pid) ? rootfile_root(pid) : fd;
 }
 
 /* A path as it is followed: the folders from the root down to where it is, and what is left.

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "sys/rights.h"
 #include "targets/probe.h"
@@ -21,15 +22,8 @@ static const uint64_t MS = 1000000;
 
 static int add_row(struct census *c, const struct census_row *row)
 {
-	struct census_row *grown;
-
-	/* Room for a power of two of them. */
-	if (!(c->n & (c->n - 1))) {
-		grown = reallocarray(c->row, c->n ? 2 * c->n : 1, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		c->row = grown;
-	}
+	if (!array_reserve(&c->row, &c->cap, c->n + 1, sizeof(*c->row)))
+		return -ENOMEM;
 	c->row[c->n++] = *row;
 	return 0;
 }

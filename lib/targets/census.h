@@ -22,7 +22,7 @@ struct census_row {
 
 struct census {
 	struct census_row *row; /* those with Python: code 0 or -EAGAIN; the busiest first */
-	size_t n;
+	size_t n, cap;
 	size_t looked;	/* processes that fit, Python or not */
 	size_t denied;	/* those that could not be looked at for want of rights */
 	size_t unknown; /* Pythons that can't be read; one of them says why in @why */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "sys/family.h"
 #include "sys/proc.h"
@@ -129,7 +130,7 @@ static int look(struct lookup *l, pid_t pid, struct err *err)
 /* What the probe of a child says; why it can't be read goes to @why. */
 static int take_child(struct lookup *l, pid_t pid, struct probe *probe, struct err *why)
 {
-	struct pyproc *grown, p;
+	struct pyproc p;
 	struct err err;
 	int code;
 
@@ -139,11 +140,9 @@ static int take_child(struct lookup *l, pid_t pid, struct probe *probe, struct e
 		*why = err;
 	if (code < 0 && code != -EAGAIN)
 		return 0;
-	grown = realloc(l->child, (l->n_child + 1) * sizeof(*grown));
-	if (!grown)
+	if (!array_reserve(&l->child, &l->cap_child, l->n_child + 1, sizeof(*l->child)))
 		return -ENOMEM;
-	l->child = grown;
-	grown[l->n_child++] = code == 0 ? p : (struct pyproc){ .pid = pid };
+	l->child[l->n_child++] = code == 0 ? p : (struct pyproc){ .pid = pid };
 	return 0;
 }
 

@@ -159,7 +159,7 @@ static bool command_fits(const struct scope *s, pid_t pid)
 	if (proc_read_file(path, &text, &n) < 0)
 		return false;
 	if (!n)
-		return (pid = proc_outliver(pid)) && command_fits(s, pid);
+		return proc_outlived(&pid) && command_fits(s, pid);
 	for (size_t i = 0; i + 1 < n; i++)
 		if (!text[i])
 			text[i] = ' ';
