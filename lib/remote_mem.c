@@ -90,37 +90,3 @@ void rmem_live_init(struct rmem_live *m, pid_t pid)
 {
 	*m = (struct rmem_live){ .base.ops = &live_ops, .pid = pid, .thread = RMEM_OUTLIVER };
 }
-
-/* Bounds by subtraction: @at and @n come from the target and may be anything. */
-static bool chunk_covers(const struct rmem_chunk *c, raddr at, size_t n)
-{
-	return at >= c->at && n <= c->n && at - c->at <= c->n - n;
-}
-
-static int image_read(struct rmem *m, raddr at, void *buf, size_t n)
-{
-	struct rmem_image *image = container_of(m, struct rmem_image, base);
-
-	for (size_t i = image->n_chunks; i-- > 0;) {
-		const struct rmem_chunk *c = &image->chunks[i];
-
-		if (!chunk_covers(c, at, n))
-			continue;
-		if (!c->bytes)
-			return -EFAULT;
-		memcpy(buf, (const char *)c->bytes + (at - c->at), n);
-		return 0;
-	}
-	return -EFAULT;
-}
-
-static const struct rmem_ops image_ops = { .name = "image", .read = image_read };
-
-void rmem_image_init(struct rmem_image *m, const struct rmem_chunk *chunks, size_t n_chunks)
-{
-	*m = (struct rmem_image){
-		.base.ops = &image_ops,
-		.chunks = chunks,
-		.n_chunks = n_chunks,
-	};
-}

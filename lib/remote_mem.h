@@ -2,8 +2,8 @@
  *
  * remote_mem - read the memory of another process.
  *
- * One reader, several sources: the live process, a recorded image, and
- * a decorator that records another reader. Everything above this
+ * One reader, several sources: the live process, and a decorator that
+ * records another reader; tests have images. Everything above this
  * header is pure: given the same bytes it gives the same answer.
  *
  * A reader is used by one thread at a time and never allocates. Addresses are
@@ -67,19 +67,5 @@ struct rmem_live {
 };
 enum { RMEM_OUTLIVER = -1 }; /* what rmem_live_init() begins with */
 void rmem_live_init(struct rmem_live *m, pid_t pid);
-
-/* Bytes kept in this process: a fixture, a tape, a sample's stack dump. A
- * chunk whose bytes are NULL is a hole: reads that lie in it fail. */
-struct rmem_chunk {
-	raddr at;
-	size_t n;
-	const void *bytes;
-};
-struct rmem_image {
-	struct rmem base;
-	const struct rmem_chunk *chunks; /* borrowed; the last one that fits wins */
-	size_t n_chunks;
-};
-void rmem_image_init(struct rmem_image *m, const struct rmem_chunk *chunks, size_t n_chunks);
 
 #endif

@@ -190,21 +190,6 @@ void tape_writer_destroy(struct tape_writer *w);
 
 /* ---- Reading ---- */
 
-/* A whole tape in memory (at most @max bytes unpacked), for playing. */
-struct tape {
-	unsigned char *data;
-	size_t n; /* bytes unpacked */
-	bool cut; /* the stream ended early */
-};
-/* From bytes (pure) and from a file. 0; -EBADMSG not a tape; -EFBIG. */
-int tape_load(struct tape *t, struct bytes file, size_t max, struct err *err);
-int tape_load_file(struct tape *t, const char *path, size_t max, struct err *err);
-void tape_deinit(struct tape *t);
-
-/* The chunk at *@pos, which moves on. False at the end or at a broken chunk. @type may be one
- * that enum tape_type does not have. */
-bool tape_next(const struct tape *t, size_t *pos, uint32_t *type, struct bytes *chunk);
-
 /* A field of @chunk: its first one with @tag. False and no bytes: there is none. */
 bool tape_field(struct bytes chunk, enum tape_tag tag, struct bytes *ret);
 uint64_t tape_get(struct bytes chunk, enum tape_tag tag, uint64_t missing);

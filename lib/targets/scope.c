@@ -85,13 +85,6 @@ int scope_cgroup(struct scope *s, const char *path, struct err *err)
 	return 0;
 }
 
-void scope_deinit(struct scope *s)
-{
-	if (s->match)
-		regfree(&s->regex);
-	s->match = NULL;
-}
-
 /* --- a process --- */
 
 /* @path without the name of @n bytes that a hierarchy's folder has, if it begins with that. */

@@ -31,7 +31,6 @@ struct scope {
 int scope_match(struct scope *s, const char *regex, struct err *err);
 int scope_user(struct scope *s, const char *name, struct err *err);
 int scope_cgroup(struct scope *s, const char *path, struct err *err);
-void scope_deinit(struct scope *s);
 
 /* True: a scope was named. */
 static inline bool scope_is_set(const struct scope *s)

@@ -2,6 +2,7 @@
  *
  * fuzz_tape - the chunks and fields of an unpacked tape. (What zstd unpacks is tape_test's.)
  */
+#include "../tapes/whole.h"
 #include "fuzz.h"
 #include "sample/tape.h"
 

@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "../../output/tape_read.h"
+#include "../tapes/whole.h"
 #include "fuzz.h"
 #include "tape_story.h"
 

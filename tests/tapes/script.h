@@ -8,7 +8,7 @@
 
 #include "capture/reader.h"
 #include "base/stats.h"
-#include "sample/tape.h"
+#include "whole.h"
 
 enum { SCRIPT_CPUS = 64 };
 

@@ -4,6 +4,7 @@
  * through the same walk, and its stacks as sorted lines "COUNT PROVENANCE frame;frame".
  */
 #include "walk.h"
+#include "../unit/rmem_image.h"
 
 #include <inttypes.h>
 #include <stdio.h>

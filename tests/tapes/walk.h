@@ -5,7 +5,7 @@
 #ifndef WALK_H
 #define WALK_H
 
-#include "sample/tape.h"
+#include "whole.h"
 
 struct walk_player;
 

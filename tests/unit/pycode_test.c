@@ -14,6 +14,7 @@
 
 #include "python/pycode.h"
 #include "pycode_fixtures.h"
+#include "rmem_image.h"
 
 /* A small target: objects at fixed addresses, each a chunk of its own. */
 enum {

@@ -9,7 +9,7 @@
 #include "arch/arch.h"
 #include "python/pycode.h"
 #include "pyframe_walk.h"
-#include "remote_mem.h"
+#include "rmem_image.h"
 
 enum {
 	WORLD_BYTES = 1 << 20,

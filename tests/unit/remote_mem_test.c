@@ -12,7 +12,7 @@
 
 #include "base/base.h"
 #include "remote/remote_pages.h"
-#include "remote_mem.h"
+#include "rmem_image.h"
 
 enum { PAGE = 4096 };
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <zstd.h>
 
+#include "../tapes/whole.h"
 #include "targets/tape_target.h"
 
 #include "sample/sink.h"
