@@ -74,25 +74,41 @@ static int number_before(const char *begin, const char *end, char mark, const ch
 	return atoi(p);
 }
 
+/* Where the file begins of which @end is the bracket: behind the " (" that belongs to it, for a
+ * file may be called "copy (1).py", or else behind the last one. NULL: there is none. */
+static const char *file_at(const char *text, const char *end)
+{
+	const char *last = NULL;
+	int depth = 0;
+
+	for (const char *p = end; p > text; p--) {
+		depth += (*p == ')') - (*p == '(');
+		if (p[0] != '(' || p[-1] != ' ')
+			continue;
+		last = last ? last : p + 1;
+		if (!depth)
+			return p + 1;
+	}
+	return last;
+}
+
 /* "name (file.py:7)", "name (<string>)": the only frames that are Python's for sure. */
 static bool python_frame(struct folded_reader *r, const char *text, size_t n, struct frame *fr)
 {
-	const char *open = text + n - 1, *file, *end = text + n - 1;
+	const char *file, *end = text + n - 1;
 	int line;
 
 	if (n < 5 || *end != ')')
 		return false;
-	while (open > text && (open[0] != '(' || open[-1] != ' '))
-		open--;
-	if (open == text)
+	file = file_at(text, end);
+	if (!file)
 		return false;
-	file = open + 1;
 	line = number_before(file, end, ':', &end);
 	fr->line = MAX(0, line);
 	if (end - file < 3 || (memcmp(end - 3, ".py", 3) && !(*file == '<' && end[-1] == '>')))
 		return false;
 	fr->kind = FRAME_PYTHON;
-	fr->func = func_of(r, text, (size_t)(open - 1 - text), file, (size_t)(end - file));
+	fr->func = func_of(r, text, (size_t)(file - 2 - text), file, (size_t)(end - file));
 	return true;
 }
 

@@ -225,6 +225,8 @@ int sink_close(struct sink *s, struct err *err)
 				    sink_called(s));
 	if (s->failed && s->is_whole)
 		s->lacking = sink_taken(s) - s->copied;
+	else if (s->failed && s->ops->copy && !(s->ops->needs & SINK_IS_LINES))
+		s->lacking = sink_taken(s);
 	note_lacking(s);
 	if (s->ops->copy && s->folder >= 0)
 		outfile_clean(s->folder, outfile_name(s->path));

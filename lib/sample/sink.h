@@ -26,6 +26,7 @@ enum sink_needs {
 	SINK_KNOWS_STACKS = 1 << 4, /* remembers stacks by stack.same */
 	SINK_IS_RESULT = 1 << 5,    /* what people read: mode 0666, and convert writes it */
 	SINK_IS_BINARY = 1 << 6,    /* no terminal is to get it */
+	SINK_IS_LINES = 1 << 7,	    /* a part of it is readable */
 };
 
 struct sink_ops {

@@ -1355,3 +1355,13 @@ def test_a_full_disk_leaves_a_whole_copy(py, kb):
     check(run.rc == 0 or "No space left on device" in run.err, "it failed, and no word why: %s", run)
     equal(os.listdir(disk), ["out.speedscope.json"], "what is left")
     harness.enough(run.rc == 1 or kb != 16, "the disk did not fill: %s", run)
+
+
+@harness.one_python
+def test_a_page_that_had_no_room_has_no_sample(py):
+    need_root()
+    target, disk = Target(py, "groundtruth.py"), harness.folder()
+    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=4k", "none", disk])
+    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    run = pysampled("-p", target.pid, "-d", 1, "-o", os.path.join(disk, "out.html")).ok(1)
+    equal(run.n("unwritten"), run.n("samples"), "samples that are in no file: %s" % run)

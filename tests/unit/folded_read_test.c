@@ -124,6 +124,9 @@ static void others_look_similar(void **state)
 	reads("r;f (py) 1\n", "0/0 1: N{f (py)} N{r}\n");
 	reads("r;[];_[k];[x 1\n", "0/0 1: N{[x} N{_[k]} N{[]} N{r}\n");
 	reads("r;f (g) (a.py:3) 1\n", "0/0 1: P0{f (g)|a.py|3} N{r}\n");
+	reads("r;f (a (1).py:3) 1\n", "0/0 1: P0{f|a (1).py|3} N{r}\n");
+	reads("r;f( (g (a (1).py:3) 1\n", "0/0 1: P0{f( (g|a (1).py|3} N{r}\n");
+	reads("r;f (a).py:3) 1\n", "0/0 1: P0{f|a).py|3} N{r}\n");
 	(void)state;
 }
 
