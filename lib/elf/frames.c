@@ -12,9 +12,7 @@ int frames_record(struct frames_record *ret, const struct frames_section *s, siz
 	size_t id_at;
 	bool wide;
 
-	if (at >= s->b.n || s->b.n - at < 4)
-		return -ENODATA;
-	n = cursor_u32(&c);
+	n = cursor_u32(&c); /* 0 at the section's end too */
 	wide = n == UINT32_MAX;
 	if (wide)
 		n = cursor_u64(&c);

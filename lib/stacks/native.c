@@ -208,7 +208,7 @@ static void unwind_all(struct unwinding *u, const struct unwind_regs *first)
 
 	for (;;) {
 		unwind_run(u, &regs);
-		if (!u->n_frames || u->n_runs == MAX_RUNS || u->n_frames + 2 >= MAX_FRAMES ||
+		if (!u->n_frames || u->n_runs == MAX_RUNS || u->n_frames == MAX_FRAMES ||
 		    u->n->run[u->n_runs - 1].end == UNWIND_BOTTOM)
 			return;
 		from = u->n->frame[u->n_frames - 1].sp;

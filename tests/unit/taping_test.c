@@ -386,13 +386,19 @@ static void change(struct target *t, unsigned field)
 	case 3:
 		t->code_number++;
 		break;
+	case 4:
+		t->looked_ns++;
+		break;
+	case 5:
+		t->state = TARGET_NOPYTHON;
+		break;
 	}
 }
 
 /* What readers judge by is written again when it changed, whatever it is, and only then. */
 static void a_process_that_changes(void **state)
 {
-	enum { FIELDS = 4 };
+	enum { FIELDS = 6 };
 	struct fake *f = *state;
 	struct chunks *c = calloc(1, sizeof(*c));
 	const struct queue_record *rec;
