@@ -47,6 +47,7 @@ static _Thread_local struct {
 	const struct note *note;
 	struct asker *now;
 	struct asker *left[MOST_LEFT];
+	bool full_told; /* that no more may hang */
 } mine;
 
 static void unref(struct asker *k)
@@ -238,6 +239,16 @@ static pid_t process_of(const char *path)
 	return pid == mine.own ? 0 : pid;
 }
 
+static void tell_full(void)
+{
+	if (mine.note && !mine.full_told)
+		note_say(mine.note,
+			 "%d looks at processes hang: until one ends nothing new of any other "
+			 "process is known either",
+			 MOST_LEFT);
+	mine.full_told = true;
+}
+
 /* 0: a call will do; -ETIMEDOUT: it hangs, or too many do. */
 static pid_t who_hangs_not(const struct ask *a, size_t *n_left)
 {
@@ -247,7 +258,12 @@ static pid_t who_hangs_not(const struct ask *a, size_t *n_left)
 	if (!pid)
 		return 0;
 	*n_left = count_left(pid, &hangs);
-	return hangs || *n_left == MOST_LEFT ? -ETIMEDOUT : pid;
+	if (hangs)
+		return -ETIMEDOUT;
+	if (*n_left < MOST_LEFT)
+		return pid;
+	tell_full();
+	return -ETIMEDOUT;
 }
 
 /* NULL: no memory or thread. */

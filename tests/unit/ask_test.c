@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ask: what is told of looks that hang.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sys/ask.h"
+
+enum { MOST = 64 };
+
+static struct {
+	unsigned of_one, of_all;
+} told;
+
+static sem_t never;
+
+static void take(void *arg, const char *text)
+{
+	(void)arg;
+	told.of_one += strstr(text, "can't be looked at") != NULL;
+	told.of_all += strstr(text, "nothing new of any other") != NULL;
+}
+
+static ssize_t hangs(struct ask *a)
+{
+	(void)a;
+	return sem_wait(&never);
+}
+
+static ssize_t answers(struct ask *a)
+{
+	(void)a;
+	return 5;
+}
+
+static ssize_t look_at(int pid, ssize_t (*look)(struct ask *))
+{
+	struct ask a = { .look = look };
+
+	snprintf(a.path, sizeof(a.path), "/proc/%d/stat", pid);
+	return ask_look(&a);
+}
+
+/* Each that hangs is named, and that nobody is looked at any more is told once. */
+static void no_more_may_hang(void **state)
+{
+	const struct note note = { .take = take };
+	const int first = 10000000;
+
+	(void)state;
+	sem_init(&never, 0, 0);
+	ask_begin(&note);
+	for (int i = 0; i < MOST; i++)
+		assert_int_equal(look_at(first + i, hangs), -ETIMEDOUT);
+	assert_int_equal(told.of_one, MOST);
+	assert_int_equal(told.of_all, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(look_at(first + MOST + i, answers), -ETIMEDOUT);
+	assert_int_equal(told.of_all, 1);
+	ask_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_more_may_hang),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
