@@ -9,6 +9,9 @@
 #include "sample/tape.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio_ext.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/idmap.h"
@@ -28,6 +31,9 @@ struct tape_sink {
 	struct strtab *stacks; /* their bytes, by number */
 	struct buf stack;      /* of the sample at hand */
 	uint64_t flushed_ms;
+	uint64_t written;   /* samples that the writer took */
+	uint64_t kept;	    /* ... of which so many are in the first @kept_bytes of the file */
+	off_t kept_bytes;
 };
 
 static int keep_first(struct sink *s, int r)
@@ -222,6 +228,7 @@ static int tape_sample(struct sink *s, const struct sample *smp, const struct st
 		r = stack_number(s, &number);
 	if (r == 0)
 		r = write_sample(t, smp, number);
+	t->written += r == 0;
 	s->samples++;
 	return keep_first(s, r);
 }
@@ -258,11 +265,17 @@ static int tape_round(struct sink *s)
 {
 	struct tape_sink *t = s->priv;
 	uint64_t now = now_ns() / 1000000;
+	int r;
 
 	if (s->failed || now - t->flushed_ms < FLUSH_MS)
 		return s->failed;
 	t->flushed_ms = now;
-	return keep_first(s, tape_writer_flush(t->writer));
+	r = tape_writer_flush(t->writer);
+	if (r == 0) {
+		t->kept = t->written;
+		t->kept_bytes = ftello(s->out);
+	}
+	return keep_first(s, r);
 }
 
 static int tape_raw(struct sink *s, unsigned type, struct bytes head, struct bytes body)
@@ -270,6 +283,18 @@ static int tape_raw(struct sink *s, unsigned type, struct bytes head, struct byt
 	struct tape_sink *t = s->priv;
 
 	return keep_first(s, tape_write(t->writer, (enum tape_type)type, head, body));
+}
+
+/* What was not written whole goes, so that what is told to be there is. */
+static void cut(struct sink *s)
+{
+	const struct tape_sink *t = s->priv;
+	struct stat st;
+
+	__fpurge(s->out); /* or closing would try to write it again */
+	if (fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > t->kept_bytes &&
+	    ftruncate(s->fd, t->kept_bytes) < 0)
+		s->failed = -errno;
 }
 
 static int tape_end(struct sink *s, struct err *err)
@@ -280,10 +305,19 @@ static int tape_end(struct sink *s, struct err *err)
 	if (!t->writer)
 		return 0;
 	r = tape_writer_finish(t->writer);
-	if (r < 0)
-		err_set(err, r, "%s: %s", s->path, strerror(-r));
+	keep_first(s, r);
+	if (r == 0)
+		t->kept = t->written;
+	else
+		cut(s);
+	if (s->failed) {
+		s->lacking = sink_taken(s) - t->kept;
+		err_set(err, s->failed,
+			"writing %s: %s: it has the first %" PRIu64 " of %" PRIu64 " samples", s->path,
+			strerror(-s->failed), t->kept, sink_taken(s));
+	}
 	tape_free(t);
-	return keep_first(s, r);
+	return s->failed;
 }
 
 static const char *const tape_extensions[] = { ".tape", NULL };

@@ -278,6 +278,25 @@ def test_names_are_the_last_thing_that_a_full_disk_takes(py, kb):
     harness.enough(run.rc == 1 or kb >= 200, "the disk did not fill: %s", run)
 
 
+@harness.each(kb=[4, 16, 64, 200])
+@harness.one_python
+def test_a_full_disk_says_what_it_took_of_a_tape(py, kb):
+    need_root()
+    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    disk, home = harness.folder(), harness.folder()
+    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
+    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    out = os.path.join(disk, "out.tape")
+    run = pysampled("-p", target.pid, "-F", 4000, "-d", 2, "-o", out, "-o", "whole.folded", home=home)
+    taken, unwritten = run.n("samples"), int(run.summary.get("unwritten", 0))
+    equal(run.rc, 1 if unwritten else 0, "exit status of %s" % run)
+    check(not unwritten or "No space left on device" in run.err, "no word why: %s", run)
+    there = re.match(r"# (\d+) samples", pysampled("report", out, "--by", "event", home=home).out)
+    equal(int(there[1]) if there else 0, taken - unwritten, "samples in the file: %s" % run)
+    harness.enough(unwritten or kb > 4, "the disk did not fill: %s", run)
+
+
 @harness.one_python
 def test_what_lost_its_names_is_not_to_be_unpacked(py):
     need_root()
