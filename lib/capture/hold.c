@@ -365,6 +365,21 @@ void hold_judge(struct reader *r, struct walk *w)
 			emit(r, &r->pend[i], w);
 }
 
+/* Of one whose memory hangs it is not asked: that may hang as well. */
+static bool moved_now(struct reader *r, const struct walk *w)
+{
+	uint64_t turn;
+	bool ret;
+
+	if (w->program && atomic_load(&w->program->state) == TARGET_QUARANTINED)
+		return true;
+	guarded_target(&r->mem, w->pid, w->tid);
+	turn = guarded_enter(&r->mem);
+	ret = proof_moved(&r->stat_files, w->pid, w->tid, r->slot->cpu);
+	guarded_leave(&r->mem, turn);
+	return ret;
+}
+
 /* Where switches are hidden it may be on another CPU now, or it has come back from there: that
  * shows in what was seen after it was found to be here. */
 void hold_release(struct reader *r, struct walk *w)
@@ -372,8 +387,7 @@ void hold_release(struct reader *r, struct walk *w)
 	uint64_t t_out = hold_last_of(r, w)->hold.t_out;
 	uint64_t since = t_out ? t_out : w->sample_ns;
 	bool hidden = r->c->switches_hidden && !r->wait;
-	bool moved = hidden && !proof_clear(r->c, &r->sight, since) &&
-		     proof_moved(&r->stat_files, w->pid, w->tid, r->slot->cpu);
+	bool moved = hidden && !proof_clear(r->c, &r->sight, since) && moved_now(r, w);
 
 	w->ran = ran_since(r, w->tid, since);
 	w->came_ns = tap_answer(r, TAP_CAME, (uint64_t)w->tid, proof_came(r->c, w->tid));

@@ -311,16 +311,40 @@ static bool wants_gil(struct reader *r, const struct proc_wait *at, const struct
 			    pygil_runtime(&of->layout, &of->walk), walk->res.tstate, at->arg);
 }
 
+static bool is_quarantined(const struct reader *r, pid_t pid)
+{
+	const struct target *t = targets_find(r->c->targets, pid);
+
+	return t && atomic_load(&t->state) == TARGET_QUARANTINED;
+}
+
+/* Where it waits. That may hang, as reads of its memory may. */
+static void ask_where(struct reader *r, const struct wait *wait, struct proc_wait *at)
+{
+	struct proc_wait none = { .syscall = -1 };
+	uint64_t turn;
+
+	*at = none;
+	if (is_quarantined(r, wait->pid))
+		return;
+	guarded_target(&r->mem, wait->pid, wait->tid);
+	turn = guarded_enter(&r->mem);
+	if (proc_syscall(wait->pid, wait->tid, at) < 0)
+		*at = none;
+	guarded_leave(&r->mem, turn);
+}
+
 /* Before its stack is read, so that what proves the stack proves this. Who was preempted wants
  * a CPU, and the kernel does not tell where such a thread stands. */
-static uint32_t what_for(const struct wait *wait, struct proc_wait *at)
+static uint32_t what_for(struct reader *r, const struct wait *wait, struct proc_wait *at)
 {
 	char state = 0;
 
-	if (!wait->preempted)
+	*at = (struct proc_wait){ .syscall = -1 };
+	if (!wait->preempted) {
 		state = proc_state(wait->pid, wait->tid);
-	if (wait->preempted || proc_syscall(wait->pid, wait->tid, at) < 0)
-		*at = (struct proc_wait){ .syscall = -1 };
+		ask_where(r, wait, at);
+	}
 	return state_of(wait, state);
 }
 
@@ -332,8 +356,9 @@ static void read_one(struct waits *w, struct wait *wait)
 	struct proc_wait at;
 	struct walk walk;
 
-	r->wait = what_for(wait, &at);
 	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
+	wait->tried = true; /* and no more, if that hangs */
+	r->wait = what_for(r, wait, &at);
 	*p = (struct pending){ .s = { .time = wait->out,
 				      .pid = wait->pid,
 				      .tid = wait->tid,
@@ -346,7 +371,6 @@ static void read_one(struct waits *w, struct wait *wait)
 	}
 	p->hold = (struct hold){ .t0 = wait->out, .t_out = wait->out, .in_kernel = true };
 	r->n_pend = 1;
-	wait->tried = true; /* and no more, if that hangs */
 	if (hold_walk(r, p, &walk)) {
 		if (r->wait == Q_WAIT_SLEEP && wants_gil(r, &at, &walk))
 			r->wait = Q_WAIT_GIL;

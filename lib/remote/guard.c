@@ -9,15 +9,15 @@
 #include "base/clock.h"
 #include "sys/proc.h"
 
-static uint64_t guard_enter(struct guard *g)
+uint64_t guarded_enter(struct guarded *m)
 {
-	uint64_t turn = guard_look(g) + 1;
+	uint64_t turn = guard_look(m->guard) + 1;
 
-	atomic_store_explicit(&g->turn, turn, memory_order_release);
+	atomic_store_explicit(&m->guard->turn, turn, memory_order_release);
 	return turn;
 }
 
-static void guard_leave(struct guarded *m, uint64_t turn)
+void guarded_leave(struct guarded *m, uint64_t turn)
 {
 	jmp_buf *end;
 
@@ -33,10 +33,10 @@ static void guard_leave(struct guarded *m, uint64_t turn)
 static int guarded_read(struct rmem *base, raddr at, void *buf, size_t n)
 {
 	struct guarded *m = container_of(base, struct guarded, base);
-	uint64_t turn = guard_enter(m->guard);
+	uint64_t turn = guarded_enter(m);
 	int ret = rmem_read(&m->below.base, at, buf, n);
 
-	guard_leave(m, turn);
+	guarded_leave(m, turn);
 	if (m->saw)
 		m->saw(m->saw_arg, at, buf, n, ret);
 	return ret;
@@ -45,10 +45,10 @@ static int guarded_read(struct rmem *base, raddr at, void *buf, size_t n)
 static size_t guarded_readv(struct rmem *base, const struct rmem_vec *v, size_t n)
 {
 	struct guarded *m = container_of(base, struct guarded, base);
-	uint64_t turn = guard_enter(m->guard);
+	uint64_t turn = guarded_enter(m);
 	size_t ret = rmem_readv(&m->below.base, v, n);
 
-	guard_leave(m, turn);
+	guarded_leave(m, turn);
 	for (size_t i = 0; m->saw && i < n && i <= ret; i++)
 		m->saw(m->saw_arg, v[i].at, v[i].buf, v[i].n, i < ret ? 0 : -EFAULT);
 	return ret;

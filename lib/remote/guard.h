@@ -50,6 +50,12 @@ void guarded_init(struct guarded *m, struct guard *g, int kick);
  * struct rmem_live; RMEM_OUTLIVER opens files. */
 void guarded_target(struct guarded *m, pid_t pid, pid_t thread);
 
+/* Around what else may hang and is no read of memory: a look at a file of guarded_target()'s
+ * process in /proc. @turn: what entering returned. An abandoned thread does not come back from
+ * leaving. */
+uint64_t guarded_enter(struct guarded *m);
+void guarded_leave(struct guarded *m, uint64_t turn);
+
 /* Any thread: is somebody inside a read? Odd, and the same while it is the same read. */
 static inline uint64_t guard_look(const struct guard *g)
 {

@@ -249,10 +249,11 @@ static const char *process_fields(pid_t pid, char **text)
 
 char proc_state(pid_t pid, pid_t tid)
 {
-	_cleanup_free_ char *text = NULL;
-	const char *fields = stat_fields(pid, tid, &text);
+	_cleanup_free_ char *status = NULL;
+	int r = task_file(pid, tid, "status", &status); /* unlike "stat" it does not hang */
+	const char *state = r < 0 ? NULL : status_field(status, "State");
 
-	return fields ? *fields : 0;
+	return state ? state[1] : 0;
 }
 
 /* Field 9; all flags are set where the process is gone. */

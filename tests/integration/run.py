@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
 
 
-BESIDE = 8
+BESIDE = 6
 
 
 class TimedOut(Exception):

@@ -214,19 +214,27 @@ int main(int argc, char **argv)
 """
 
 
-def locked(py, how):
-    """(a process at whose maps, or at which at all, nobody can look, what ends that)."""
+def to_be_locked(py, *program):
+    """(a process, after which call nobody can look at it, or at its maps, what ends that)."""
     plain = os.path.join(harness.folder(), "plain")
     harness.write(plain, "\0" * 4096)
     folder, dies, end = test_files.dead_file_system(py, "takes", serves=plain)
-    trap = harness.start([harness.c_program("trap", LOCKED, "-lpthread"), os.path.join(folder, "prog"), how], stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE)
+    trap = harness.start([*program[:-1], os.path.join(folder, "prog"), program[-1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     harness.cleanup(end)  # before the trap is waited for
     equal(trap.stdout.readline(), b"READY\n", "the trap")
-    dies()
-    trap.stdin.write(b"\n")
-    trap.stdin.flush()
-    harness.until(lambda: any(harness.status(trap.pid, tid)["State"].startswith("D") for tid in harness.tasks(trap.pid)), "it hangs")
+
+    def lock():
+        dies()
+        trap.stdin.write(b"\n")
+        trap.stdin.flush()
+        harness.until(lambda: any(harness.status(trap.pid, tid)["State"].startswith("D") for tid in harness.tasks(trap.pid)),
+                      "it hangs")
+    return trap, lock, end
+
+
+def locked(py, how):
+    trap, lock, end = to_be_locked(py, harness.c_program("trap", LOCKED, "-lpthread"), how)
+    lock()
     return trap, end
 
 
@@ -261,6 +269,36 @@ def test_who_locks_its_memory_holds_up_nobody(py, command, how):
             check("spin" in file.read(), "the other's stack: %s", err)
     end()
     equal(ours.wait(10), command in ("dump", "doctor"), "its exit code: %s" % err)
+
+
+LOCKED_PYTHON = """
+import mmap, os, sys
+shared = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 4096)
+shared[0] = 1
+print("READY", flush=True)
+sys.stdin.readline()
+os.execl("/bin/sleep", "sleep", sys.argv[2])
+"""
+
+
+@harness.one_python
+@harness.seconds(90)
+def test_a_wait_of_who_does_not_come_out_of_an_execve_holds_up_nobody(py):
+    """What it waits for is told by files of /proc, which hang."""
+    need_root()
+    need_fifo()
+    trap, lock, end = to_be_locked(py, py.path, "-c", LOCKED_PYTHON, "300")
+    other = Target(py, "groundtruth.py", "--us", 50)
+    recorder = Recorder("-p", "%d,%d" % (trap.pid, other.pid), "--mode", "wall", "-F", 499, "-v", "-o", "a.folded").attached()
+    lock()
+    harness.works(other.pid)
+    recorder.signal(signal.SIGINT)
+    harness.until(lambda: "samples=" in recorder.text(1), "it ends")  # a read of memory may keep the process until the server ends
+    end()
+    run = recorder.wait(10)
+    stacks = harness.of_pid(harness.read_folded(os.path.join(recorder.home, "a.folded")), other.pid)
+    worked = sum(count for frames, count in stacks if any(frame.startswith("g_") for frame in frames))
+    enough(worked > 50, "only %d samples of the other: %s", worked, run)
 
 
 STACK_TRAP = """

@@ -169,11 +169,21 @@ static void *rest(void *arg)
 	return NULL;
 }
 
+static void hold_at_once(struct fake *f, pid_t tid)
+{
+	fake_take(f, (struct fake_event){ .tid = tid });
+	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+		    tid, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+}
+
 /* Where the kernel hides switches, a thread is held that is still where it was. */
 static void switches_are_hidden(void **state)
 {
 	struct fake *f = *state;
 	pthread_t thread;
+	uint64_t turn, more;
 	pid_t tid;
 
 	f->c.switches_hidden = true;
@@ -186,17 +196,9 @@ static void switches_are_hidden(void **state)
 	sem_wait(&told);
 	f->ts = world_thread(f->w, f->interp, (uint64_t)tid, true);
 	fake_python(f, "ab");
-	fake_take(f, (struct fake_event){ .tid = tid });
-	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
-		    tid, 10 * US);
-	fake_run(f);
-	assert_string_equal(fake_next(f), "exact a3 b3");
+	hold_at_once(f, tid);
 	f->c.last_out = calloc(LAST_IN, sizeof(*f->c.last_out));
-	fake_take(f, (struct fake_event){ .tid = tid });
-	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
-		    tid, 10 * US);
-	fake_run(f);
-	assert_string_equal(fake_next(f), "exact a3 b3");
+	hold_at_once(f, tid);
 	/* Which CPU it left is noted, for the readers of all others. */
 	assert_false(proof_left_another(&f->c, &f->slots[0], tid, f->t));
 	assert_true(proof_left_another(&f->c, &f->slots[1], tid, f->t));
@@ -210,6 +212,14 @@ static void switches_are_hidden(void **state)
 	assert_int_equal(fake_counted(f, late_unseen), 1);
 	free(f->c.last_out);
 	f->c.last_out = NULL;
+	/* To ask where it is may hang, and is guarded as reads of its memory are. */
+	turn = guard_look(&f->slots[0].guard);
+	hold_at_once(f, tid);
+	more = guard_look(&f->slots[0].guard) - turn;
+	f->c.switches_hidden = false;
+	turn += more;
+	hold_at_once(f, tid);
+	assert_int_equal(guard_look(&f->slots[0].guard) - turn, more - 2);
 	sem_post(&rested);
 	pthread_join(thread, NULL);
 }
