@@ -291,6 +291,7 @@ def test_a_wait_of_who_does_not_come_out_of_an_execve_holds_up_nobody(py):
     other = Target(py, "groundtruth.py", "--us", 50)
     recorder = Recorder("-p", "%d,%d" % (trap.pid, other.pid), "--mode", "wall", "-F", 499, "-v", "-o", "a.folded").attached()
     lock()
+    harness.until(lambda: "a read of process %d hangs" % trap.pid in recorder.text(1), "it is named")
     harness.works(other.pid)
     recorder.signal(signal.SIGINT)
     harness.until(lambda: "samples=" in recorder.text(1), "it ends")  # a read of memory may keep the process until the server ends
