@@ -222,6 +222,17 @@ static void near_options(const char *word, const struct option *options, struct 
 	}
 }
 
+bool cmd_elsewhere(const char *what, const char *word, const struct cmd_elsewhere *known)
+{
+	for (; known->there; known++) {
+		if (strcmp(word, known->there) != 0)
+			continue;
+		cmd_say("there is no %s '%s': here it is %s", what, word, known->here);
+		return true;
+	}
+	return false;
+}
+
 /* "--freq, --format", which all begin with @want; how many. */
 static size_t list_prefixed(const char *want, const struct option *options, char *to, size_t size)
 {

@@ -5,6 +5,7 @@
 #ifndef CMD_H
 #define CMD_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -76,6 +77,14 @@ int cmd_rows(const char *s, size_t *rows);
 
 /* Which of the @n @words @word is; -1 after a sentence: none. @option is for that. */
 int cmd_word(const char *option, const char *word, const char *const *words, size_t n);
+
+/* Words of perf, py-spy or austin, and what does here what they do there; {0} ends them. */
+struct cmd_elsewhere {
+	const char *there, *here;
+};
+
+/* True: @word, a @what ("command"), is one of @known, and that was said. */
+bool cmd_elsewhere(const char *what, const char *word, const struct cmd_elsewhere *known);
 
 struct option;
 

@@ -469,33 +469,22 @@ static int parse_long(struct said *s, int opt, const char *arg)
 	return parse_text(s, opt, arg);
 }
 
-/* What @event, one of other profilers, is here; or NULL. */
-static const char *event_elsewhere(const char *event)
-{
-	static const struct {
-		const char *there, *here;
-	} known[] = {
-		{ "cpu", "-e cpu-clock" },
-		{ "itimer", "-e cpu-clock" },
-		{ "wall", "--mode wall" },
-		{ "gil", "--mode gil" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (!strcmp(event, known[i].there))
-			return known[i].here;
-	return NULL;
-}
+static const struct cmd_elsewhere events_elsewhere[] = {
+	{ "cpu", "-e cpu-clock" },
+	{ "itimer", "-e cpu-clock" },
+	{ "wall", "--mode wall" },
+	{ "gil", "--mode gil" },
+	{ 0 },
+};
 
 /* Several -e add up. */
 static int parse_events(struct record_options *o, const char *list)
 {
-	const char *here = event_elsewhere(list);
 	struct err err;
 	int r;
 
-	if (here)
-		return cmd_fail(EXIT_EVENT, "there is no event '%s': here it is %s", list, here);
+	if (cmd_elsewhere("event", list, events_elsewhere))
+		return EXIT_EVENT;
 	r = perf_names_parse(list, o->rec.events, SESSION_MAX_EVENTS, &o->rec.n_events, &err);
 	if (r < 0)
 		return cmd_fail(r == -ENOENT ? EXIT_EVENT : EXIT_USAGE, "%s", err.text);

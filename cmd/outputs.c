@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 
 #include "../output/outfile.h"
-#include "base/base.h"
 #include "lines/srcline.h"
 #include "cmd.h"
 #include "options.h"
@@ -32,36 +31,24 @@ static const char *formats_text(char *buf, size_t cap)
 	return buf;
 }
 
-/* What @name, a format of py-spy or perf's scripts, is here; or NULL. */
-static const char *known_elsewhere(const char *name)
-{
-	static const struct {
-		const char *there, *here;
-	} known[] = {
-		{ "raw", "--format folded" },
-		{ "collapsed", "--format folded" },
-		{ "html", "--format flamegraph" },
-		{ "svg", "-o FILE.svg, without --format" },
-		{ "json", "--format speedscope or gecko" },
-		{ "chrometrace", "--format speedscope or gecko" },
-		{ "firefox", "--format gecko" },
-		{ "data", "--format perf" },
-	};
-
-	for (size_t i = 0; name && i < ARRAY_SIZE(known); i++)
-		if (!strcmp(name, known[i].there))
-			return known[i].here;
-	return NULL;
-}
+static const struct cmd_elsewhere formats_elsewhere[] = {
+	{ "raw", "--format folded" },
+	{ "collapsed", "--format folded" },
+	{ "html", "--format flamegraph" },
+	{ "svg", "-o FILE.svg, without --format" },
+	{ "json", "--format speedscope or gecko" },
+	{ "chrometrace", "--format speedscope or gecko" },
+	{ "firefox", "--format gecko" },
+	{ "data", "--format perf" },
+	{ 0 },
+};
 
 static int no_format(const char *name, const char *path)
 {
-	const char *here = known_elsewhere(name);
 	char built[512];
 
-	if (here)
-		return cmd_fail(EXIT_USAGE, "there is no output format '%s': here it is %s", name,
-				here);
+	if (name && cmd_elsewhere("output format", name, formats_elsewhere))
+		return EXIT_USAGE;
 	formats_text(built, sizeof(built));
 	if (name)
 		return cmd_fail(EXIT_USAGE, "there is no output format '%s'; there are %s",

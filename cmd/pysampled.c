@@ -86,36 +86,24 @@ int cmd_version(void)
 	return EXIT_DONE;
 }
 
-/* What does here what @word, a command of perf or py-spy, does there; or NULL. */
-static const char *known_elsewhere(const char *word)
-{
-	static const struct {
-		const char *there, *here;
-	} known[] = {
-		{ "top", "'pysampled -p PID -d 5', which ends with the hottest functions" },
-		{ "list", "'pysampled events'" },
-		{ "script", "'pysampled convert FILE -o OUT.folded'" },
-		{ "annotate", "'pysampled report FILE --annotate FUNC'" },
-		{ "flamegraph", "'pysampled convert FILE -o OUT.html'" },
-		{ "version", "'pysampled --version'" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (!strcmp(word, known[i].there))
-			return known[i].here;
-	return NULL;
-}
+static const struct cmd_elsewhere commands_elsewhere[] = {
+	{ "top", "'pysampled -p PID -d 5', which ends with the hottest functions" },
+	{ "list", "'pysampled events'" },
+	{ "script", "'pysampled convert FILE -o OUT.folded'" },
+	{ "annotate", "'pysampled report FILE --annotate FUNC'" },
+	{ "flamegraph", "'pysampled convert FILE -o OUT.html'" },
+	{ "version", "'pysampled --version'" },
+	{ 0 },
+};
 
 /* What was probably meant by a first word that is no command. */
 static int no_command(int argc, char **argv)
 {
 	struct nearest near = { .want = argv[1] };
-	const char *here = known_elsewhere(argv[1]);
 	char text[512];
 
-	if (here)
-		return cmd_fail(EXIT_USAGE, "there is no command '%s': here it is %s", argv[1],
-				here);
+	if (cmd_elsewhere("command", argv[1], commands_elsewhere))
+		return EXIT_USAGE;
 	if (cmd_number(argv[1], PROCESS_MAX) > 0)
 		return cmd_fail(EXIT_USAGE,
 				"there is no command '%s'; to sample that process: "
