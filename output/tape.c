@@ -31,9 +31,9 @@ struct tape_sink {
 	struct strtab *stacks; /* their bytes, by number */
 	struct buf stack;      /* of the sample at hand */
 	uint64_t flushed_ms;
-	uint64_t written;   /* samples that the writer took */
-	uint64_t kept;	    /* ... of which so many are in the first @kept_bytes of the file */
-	off_t kept_bytes;
+	uint64_t written; /* samples that the writer took */
+	uint64_t kept;	  /* samples in the first @kept_bytes of the file */
+	off_t kept_bytes; /* written whole, as far as is known */
 };
 
 static int keep_first(struct sink *s, int r)

@@ -318,19 +318,17 @@ static bool is_quarantined(const struct reader *r, pid_t pid)
 	return t && atomic_load(&t->state) == TARGET_QUARANTINED;
 }
 
-/* Where it waits. That may hang, as reads of its memory may. */
+/* Where it waits, in @at, if that can be told. That may hang, as reads of its memory may. */
 static void ask_where(struct reader *r, const struct wait *wait, struct proc_wait *at)
 {
-	struct proc_wait none = { .syscall = -1 };
 	uint64_t turn;
 
-	*at = none;
 	if (is_quarantined(r, wait->pid))
 		return;
 	guarded_target(&r->mem, wait->pid, wait->tid);
 	turn = guarded_enter(&r->mem);
 	if (proc_syscall(wait->pid, wait->tid, at) < 0)
-		*at = none;
+		*at = (struct proc_wait){ .syscall = -1 };
 	guarded_leave(&r->mem, turn);
 }
 

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * ask - the threads that look for others, and how one that hangs is left behind.
+ */
 #include "sys/ask.h"
 
 #include <ctype.h>
@@ -20,7 +23,7 @@ enum {
 	MOST_LEFT = 64,	   /* then nobody is looked at any more */
 	STILL_MS = 10,	   /* between two looks at who looks */
 	PATIENCE_MS = 300, /* that it may sleep in one look */
-	NEXT_MS = 50,	   /* ... once another one hangs */
+	NEXT_MS = 50,	   /* that it may sleep in one look while another one hangs */
 	SPIN_NS = 30000,   /* a look takes 10 us, and most follow another one */
 };
 

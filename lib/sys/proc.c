@@ -238,15 +238,6 @@ static const char *stat_fields(pid_t pid, pid_t tid, char **text)
 	return r == -ETIMEDOUT ? hangs : r < 0 ? NULL : fields_of(*text);
 }
 
-/* The same of a process: its times are those of all its threads. */
-static const char *process_fields(pid_t pid, char **text)
-{
-	char path[40];
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	return proc_read_piece(path, text) < 0 ? NULL : fields_of(*text);
-}
-
 char proc_state(pid_t pid, pid_t tid)
 {
 	_cleanup_free_ char *status = NULL;
@@ -387,13 +378,6 @@ static int use_of(const char *fields, struct proc_use *ret)
 	return 0;
 }
 
-int proc_use(pid_t pid, struct proc_use *ret)
-{
-	_cleanup_free_ char *text = NULL;
-
-	return use_of(process_fields(pid, &text), ret);
-}
-
 void proc_use_each(const pid_t *pids, size_t n, struct proc_use *uses, ssize_t *rets)
 {
 	_cleanup_free_ struct ask *a = calloc(n + 1, sizeof(*a));
@@ -412,6 +396,14 @@ void proc_use_each(const pid_t *pids, size_t n, struct proc_use *uses, ssize_t *
 		if (a)
 			free(a[i].text);
 	}
+}
+
+int proc_use(pid_t pid, struct proc_use *ret)
+{
+	ssize_t r;
+
+	proc_use_each(&pid, 1, ret, &r);
+	return r < 0 ? -ESRCH : 0;
 }
 
 uint64_t proc_age_ns(pid_t pid)

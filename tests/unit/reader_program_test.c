@@ -217,7 +217,7 @@ static void switches_are_hidden(void **state)
 	hold_at_once(f, tid);
 	more = guard_look(&f->slots[0].guard) - turn;
 	f->c.switches_hidden = false;
-	turn += more;
+	turn = guard_look(&f->slots[0].guard);
 	hold_at_once(f, tid);
 	assert_int_equal(guard_look(&f->slots[0].guard) - turn, more - 2);
 	sem_post(&rested);
