@@ -334,6 +334,30 @@ static void undecided(void **state)
 		}
 	}
 	assert_int_equal(0, STATS_GET(&f.stats, torn_unseen));
+	assert_int_equal(0, STATS_GET(&f.stats, search_ended));
+	end(&f);
+}
+
+/* Each stack is counted of which not all words were tried that looked like the way on. */
+static void searches_that_end(void **state)
+{
+	enum { WORDS = 8192, ENOUGH = 100 };
+	static uint64_t word[WORDS];
+	struct unwind_regs regs;
+	struct fix f;
+
+	begin(&f);
+	native_regs(&regs, 16, SP);
+	for (size_t i = 0; i < WORDS; i++)
+		word[i] = (uint64_t)(uintptr_t)&memcpy + i;
+	for (unsigned n = 0; n < 3; n++) {
+		draw(&f, "p1", false);
+		f.in.native.regs = &regs;
+		f.in.native.mem.piece[0].bytes = (struct bytes){ (void *)word, sizeof(word) };
+		f.anchor[0].at = SP + 8 * (n == 1 ? ENOUGH : WORDS - 2);
+		made(&f);
+		assert_int_equal(n == 0 ? 1 : n, STATS_GET(&f.stats, search_ended));
+	}
 	end(&f);
 }
 
@@ -556,6 +580,7 @@ int main(void)
 		cmocka_unit_test(marks),
 		cmocka_unit_test(unseen),
 		cmocka_unit_test(undecided),
+		cmocka_unit_test(searches_that_end),
 		cmocka_unit_test(leaves),
 		cmocka_unit_test(leaf_of_a_frame),
 		cmocka_unit_test(kernel_and_names),

@@ -9,10 +9,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include "elf/elfcache.h"
 #include "elf/elfimage.h"
@@ -20,6 +22,28 @@
 #include "elf/module.h"
 
 enum { MAX_ELFS = 65536, MAX_MISSES = 64, MAX_SLOW = 32, SLOW_OF_DEVICE = 3, LAZY_FDS = 8 };
+
+static _Atomic uint64_t stands_ns; /* the clock does; 0: it does not */
+static _Atomic bool lacks;	   /* a file can't be read, for want of memory ... */
+static _Atomic uint64_t takes_ns;  /* ... and it takes so long to find out */
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	if (!stands_ns)
+		return (int)syscall(SYS_clock_gettime, id, t);
+	*t = (struct timespec){ (time_t)(stands_ns / 1000000000),
+				(long)(stands_ns % 1000000000) };
+	return 0;
+}
+
+ssize_t pread(int fd, void *buf, size_t n, off_t at)
+{
+	if (!lacks)
+		return syscall(SYS_pread64, fd, buf, n, at);
+	stands_ns += atomic_exchange(&takes_ns, 0);
+	errno = ENOMEM;
+	return -1;
+}
 
 static uint32_t any(uint32_t n)
 {
@@ -445,6 +469,46 @@ static void lazy_again(void **state)
 	elfcache_destroy(c);
 }
 
+/* What lacks memory is read again, a few times: at once if that was quick, else after ten times
+ * as long, so that it never takes more than a part of the time. */
+static void what_lacks_is_read_again_after(uint64_t took_ns, uint64_t pause_ns)
+{
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+	struct stats stats = { 0 };
+
+	elfcache_count(c, &stats);
+	lacks = true;
+	for (unsigned i = 1; i <= MAX_MISSES; i++) {
+		takes_ns = took_ns;
+		elfcache_give_fd(c, e, open_file("/proc/self/exe"), -1);
+		assert_null(read_by_now(c, e));
+		assert_int_equal(i, STATS_GET(&stats, unread));
+		if (pause_ns) {
+			assert_false(elfcache_wants_file(e));
+			stands_ns += pause_ns - 1;
+			assert_false(elfcache_wants_file(e));
+			stands_ns += 1;
+		}
+		assert_int_equal(i < MAX_MISSES, elfcache_wants_file(e));
+	}
+	lacks = false;
+	elfcache_destroy(c);
+}
+
+static void what_lacks_is_read_again(void **state)
+{
+	enum { MS = 1000000 };
+
+	stands_ns = now_ns();
+	what_lacks_is_read_again_after(0, 0);
+	what_lacks_is_read_again_after(MS - 1, 0);
+	what_lacks_is_read_again_after(MS, 100 * MS);
+	what_lacks_is_read_again_after(10 * MS, 100 * MS);
+	what_lacks_is_read_again_after(70 * MS, 700 * MS);
+	stands_ns = 0;
+}
+
 /* Of many files that are mapped large ones are not read, nor looked at again for each process,
  * before they are needed. */
 static void large_ones_are_put_off(void **state)
@@ -546,7 +610,7 @@ static void images(void **state)
 	file_helper_end(h);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(which_files_are_one),
@@ -563,6 +627,7 @@ int main(void)
 		cmocka_unit_test(nothing_made),
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(lazy_again),
+		cmocka_unit_test(what_lacks_is_read_again),
 		cmocka_unit_test(large_ones_are_put_off),
 		cmocka_unit_test(large_files_take_longer),
 		cmocka_unit_test(what_was_not_read_does_not_change),
@@ -570,5 +635,7 @@ int main(void)
 		cmocka_unit_test(images),
 	};
 
+	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,6 +172,64 @@ static void given_up(void **state)
 	assert_false(s.search_ended);
 }
 
+static unsigned others_made, others_ended;
+
+static void *other_create(struct codefile *files)
+{
+	assert_non_null(files);
+	others_made++;
+	return &others_made;
+}
+
+static void other_destroy(void *u)
+{
+	assert_ptr_equal(u, &others_made);
+	others_ended++;
+}
+
+/* Three frames above each other, whatever the stack says. */
+static void other_stack(void *u, const struct space *sp, const struct unwind_regs *regs,
+			const struct unwind_memory *mem, struct unwind_stack *ret)
+{
+	assert_ptr_equal(u, &others_made);
+	assert_int_equal(getpid(), sp->pid);
+	assert_ptr_equal(words, mem->piece[0].bytes.at);
+	for (ret->n = 0; ret->n < 3; ret->n++)
+		ret->frame[ret->n] = (struct unwind_frame){ .pc = regs->pc + ret->n,
+							    .sp = SP + 16 * ret->n,
+							    .cfa = SP + 16 * (ret->n + 1) };
+	ret->end = UNWIND_BOTTOM;
+}
+
+/* Who chose another unwinder gets its frames; where nothing is known to be mapped, ours. */
+static void by_another_unwinder(void **state)
+{
+	static const struct unwind_other other = { .name = "other",
+						   .create = other_create,
+						   .destroy = other_destroy,
+						   .stack = other_stack };
+	struct native *own = native, *n = native_create(symbols, &other);
+	struct native_stack s;
+
+	assert_int_equal(1, others_made);
+	words[0] = 16;
+	native = n;
+	s = stack((size_t)-1);
+	native = own;
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(16 + i, s.frame[i].pc);
+	assert_int_equal(3 + 1, s.n); /* and the Python frame */
+	s = native_stack(n, &(struct native_input){
+				    .pid = 1 << 22,
+				    .time = now_ns(),
+				    .regs = &(struct unwind_regs){ .pc = 77 } });
+	assert_int_equal(77, s.frame[0].pc);
+	assert_int_equal(1 + 1, s.n); /* and the mark that it is cut */
+	assert_int_equal(0, others_ended);
+	native_destroy(n);
+	assert_int_equal(1, others_ended);
+}
+
 #ifdef __x86_64__
 /* A call whose return address has a frame of one word. */
 void call_loop(void);
@@ -608,6 +666,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(found_again),	     TEST(given_up),
+		TEST(by_another_unwinder),
 #ifdef __x86_64__
 		TEST(guesses_end),	     TEST(code_without_a_file),
 		TEST(lines_that_hide),	     TEST(lines_without_a_jit),

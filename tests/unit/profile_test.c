@@ -500,6 +500,7 @@ static void same_codes(void **state)
 /* Where all hashes are equal codes are still told apart, by each of their bytes. */
 static void equal_hashes(void **state)
 {
+	enum { MANY = 600 }; /* more than half of the places that there are at first */
 	const struct hash_seed own = hash_seed;
 	struct profile *p = profile_create();
 	struct pycode_copy *c = copy_of("run", "/a.py", 1);
@@ -520,6 +521,10 @@ static void equal_hashes(void **state)
 	assert_int_equal(line, 2);
 	profile_lookup(p, 4, 2, &line);
 	assert_int_equal(line, 3);
+	for (int i = 5; i <= MANY; i++)
+		note(p, (uint64_t)i, "run", "/a.py", i);
+	for (int i = 5; i <= MANY; i++)
+		assert_int_equal(func(p, (uint64_t)i)->firstline, i);
 	profile_destroy(p);
 	hash_seed = own;
 }

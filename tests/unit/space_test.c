@@ -17,6 +17,7 @@
 #include "base/base.h"
 #include "base/stats.h"
 #include "elf/elfimage.h"
+#include "elf/file_helper.h"
 #include "modules/jit.h"
 #include "modules/space.h"
 #include "modules/space_file.h"
@@ -667,8 +668,8 @@ static int n_open(void)
 	return n;
 }
 
-/* Its bytes, as many as there are; nothing stays open. */
-static void bytes_of_files(void **state)
+/* Its bytes, as many as there are. */
+static void check_bytes(struct file_helper *by)
 {
 	char root[] = "/tmp/space_test.XXXXXX";
 	struct spaces *s = spaces_create(BYTES, 0);
@@ -677,6 +678,7 @@ static void bytes_of_files(void **state)
 	char got[16];
 
 	make_root(root, "a", "0123456789", 10);
+	elfcache_read_by(s->elfs, by);
 	spaces_elsewhere(s, root);
 	m = map_file(s, 5, "/a");
 	sp = spaces_find(s, 1);
@@ -688,6 +690,16 @@ static void bytes_of_files(void **state)
 	drop_root(root, "a");
 	assert_int_equal(-ENOENT, space_read(sp, m, 0, got, 16));
 	spaces_destroy(s);
+}
+
+/* Whoever reads them; nothing stays open. */
+static void bytes_of_files(void **state)
+{
+	struct file_helper *helper = file_helper_start(NULL);
+
+	check_bytes(NULL);
+	check_bytes(helper);
+	file_helper_end(helper);
 	/* Whose thread has done its work may yet be about to close what it opened. */
 	for (int i = 0; i < 10000 && n_open() != n_at_start; i++)
 		usleep(1000);
@@ -734,41 +746,57 @@ static void files_not_opened(void **state)
 	spaces_destroy(s);
 }
 
-/* Build-ids are told where somebody wants them, also once the file is known. */
-static void ids_of_files(void **state)
+/* Of @file: its build-id is told where somebody wants it, also once the file is known. */
+static void check_id(struct bytes file, struct bytes id, struct file_helper *by)
 {
-	static unsigned char exe[32 << 20];
-	unsigned char id[ELFIMAGE_MAX_ID];
-	FILE *in = fopen("/proc/self/exe", "r");
-	size_t n = fread(exe, 1, sizeof(exe), in), n_id;
 	char root[] = "/tmp/space_test.XXXXXX";
-	struct elfimage im;
 
-	fclose(in);
-	assert_int_equal(0, elfimage_init(&im, -1, (struct bytes){ exe, n }));
-	n_id = elfimage_build_id(&im, id);
-	elfimage_deinit(&im);
-	assert_int_not_equal(0, n_id);
-	make_root(root, "a", exe, n);
+	make_root(root, "a", file.at, file.n);
 	for (int wanted = 0; wanted < 2; wanted++) {
 		struct spaces *s = spaces_create(BYTES, wanted ? SPACES_IDS : 0);
 		struct side side = side_of(SIDE_MMAP, 1, 1);
 
+		elfcache_read_by(s->elfs, by);
 		spaces_elsewhere(s, root);
 		side.u.mmap.addr = PAGE, side.u.mmap.len = PAGE, side.u.mmap.ino = 5;
 		side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = "/a";
 		for (int i = 0; i < 2; i++) {
 			side.u.mmap.file_id = (struct bytes){ NULL, 0 };
 			spaces_side(s, &side);
-			assert_int_equal(wanted ? n_id : 0, side.u.mmap.file_id.n);
-			assert_memory_equal(id, side.u.mmap.file_id.at, side.u.mmap.file_id.n);
+			assert_int_equal(wanted ? id.n : 0, side.u.mmap.file_id.n);
+			assert_memory_equal(id.at, side.u.mmap.file_id.at,
+					    side.u.mmap.file_id.n);
 		}
 		spaces_destroy(s);
 	}
 	drop_root(root, "a");
 }
 
-int main(void)
+/* Whoever reads the file; one that is no ELF file has none. */
+static void ids_of_files(void **state)
+{
+	static unsigned char exe[32 << 20];
+	unsigned char id[ELFIMAGE_MAX_ID];
+	FILE *in = fopen("/proc/self/exe", "r");
+	struct file_helper *helper = file_helper_start(NULL);
+	struct bytes file = { exe, fread(exe, 1, sizeof(exe), in) };
+	struct elfimage im;
+	size_t n_id;
+
+	fclose(in);
+	assert_int_equal(0, elfimage_init(&im, -1, file));
+	n_id = elfimage_build_id(&im, id);
+	elfimage_deinit(&im);
+	assert_int_not_equal(0, n_id);
+	for (int there = 0; there < 2; there++) {
+		check_id(file, (struct bytes){ id, n_id }, there ? helper : NULL);
+		check_id((struct bytes){ exe + 1, 64 }, (struct bytes){ id, 0 },
+			 there ? helper : NULL);
+	}
+	file_helper_end(helper);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(begins),
@@ -793,6 +821,8 @@ int main(void)
 	};
 	struct rlimit fds;
 
+	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
 	/* All that we open are among those that are counted. */
 	if (getrlimit(RLIMIT_NOFILE, &fds) < 0)
 		return 1;
