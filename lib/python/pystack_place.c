@@ -19,7 +19,8 @@ enum {
 	SCAN_BYTES = 64 << 10, /* of a stack, looked through for the addresses of states */
 };
 
-/* Can each page of [lo, hi) be read? th->hole becomes the one that can't. */
+/* Can each page of [lo, hi) be read? False as well if @hi lies below @lo. th->hole becomes the
+ * page that can't be read. */
 static bool contiguous(struct pystack *p, struct thread *th, raddr lo, raddr hi)
 {
 	struct rmem_vec v[RMEM_MAX_VEC];
@@ -67,6 +68,12 @@ static bool holds(struct pystack *p, struct thread *th, raddr at)
 	return true;
 }
 
+/* Does @at lie below @pthread, on one stack with it? */
+static bool is_below(struct pystack *p, struct thread *th, raddr at, raddr pthread)
+{
+	return at < pthread && contiguous(p, th, at, pthread);
+}
+
 /* Does @at lie on the stack that the thread began on? @pthread: the address of its struct
  * pthread, which the C library puts at that stack's end, but of a process's first thread. */
 static bool is_home(struct pystack *p, const struct pystack_target *t, struct thread *th,
@@ -75,13 +82,12 @@ static bool is_home(struct pystack *p, const struct pystack_target *t, struct th
 	raddr sp = p->place.sp;
 
 	if (th->tid != th->pid)
-		return at < pthread && contiguous(p, th, at, pthread);
-	if (at <= t->root && contiguous(p, th, at, t->root))
+		return is_below(p, th, at, pthread);
+	if (contiguous(p, th, at, t->root))
 		return true;
 	/* It may be a child's that another thread than the first has forked. */
-	return sp && sp < pthread && at < pthread &&
-	       !(sp <= t->root && contiguous(p, th, sp, t->root)) &&
-	       contiguous(p, th, sp, pthread) && contiguous(p, th, at, pthread);
+	return is_below(p, th, at, pthread) && is_below(p, th, sp, pthread) &&
+	       !contiguous(p, th, sp, t->root);
 }
 
 bool place_is_pthread(struct pystack *p, raddr pthread, pid_t inner)
