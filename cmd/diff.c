@@ -57,7 +57,9 @@ struct pair {
 
 struct diff {
 	const struct diff_options *o;
+	char **paths;
 	struct recording r[2];
+	struct session session[2]; /* of what was read and closed */
 	int event[2];
 	struct tally t[2];
 	struct pair *pairs;
@@ -168,9 +170,9 @@ static void print_pair(const struct diff *d, const struct pair *p)
 
 static void print_head(struct diff *d, size_t side)
 {
-	const struct session *s = recording_session(&d->r[side]);
+	const struct session *s = &d->session[side];
 	const uint64_t n = d->t[side].samples;
-	const char *path = d->r[side].path;
+	const char *path = d->paths[side];
 	const char letter = "AB"[side];
 
 	if (s->flags & SESSION_WALL)
@@ -251,27 +253,35 @@ static int no_samples(const struct recording *r)
 	return cmd_fail(EXIT_FAILED, "%s has no samples", r->path);
 }
 
-/* EXIT_DONE, or an exit code after a sentence. */
+/* One recording makes room for the other: its rows need texts only. EXIT_DONE, or an exit code
+ * after a sentence. */
 static int read_side(struct diff *d, size_t side)
 {
 	struct recording *r = &d->r[side];
 	int code = tally_read(&d->t[side], r, d->o->by, d->o->python, d->event[side]);
 
-	return code || d->t[side].samples ? code : no_samples(r);
+	if (!code && !d->t[side].samples)
+		code = no_samples(r);
+	tree_keep_texts(&d->t[side].tree);
+	d->session[side] = *recording_session(r);
+	recording_close(r);
+	return code;
 }
 
 static int diff(const struct diff_options *o, char **paths)
 {
-	struct diff d = { .o = o };
+	struct diff d = { .o = o, .paths = paths };
 	int code = recording_open(&d.r[0], paths[0]);
+	bool unlike;
 
 	if (!code)
 		code = recording_open(&d.r[1], paths[1]);
+	unlike = recording_is_folded(&d.r[0]) != recording_is_folded(&d.r[1]);
 	if (!code)
 		code = find_events(d.r, o->event, d.event);
 	for (size_t side = 0; side < 2 && !code; side++)
 		code = read_side(&d, side);
-	if (!code && recording_is_folded(&d.r[0]) != recording_is_folded(&d.r[1]))
+	if (!code && unlike)
 		for (size_t side = 0; side < 2 && !code; side++)
 			if (shorten(&d.t[side]) < 0)
 				code = cmd_fail(EXIT_FAILED, "out of memory");
@@ -357,7 +367,8 @@ static int write_page(const struct diff_options *o, struct recording r[2],
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	recording_begins();
 	code = hand_all(&r[0], &out, (uint32_t)event[0], 1);
-	tree_other(out.priv);
+	tree_other(out.priv); /* Nothing points into A's reader from here on. */
+	recording_close(&r[0]);
 	if (!code)
 		code = hand_all(&r[1], &out, (uint32_t)event[1], 0);
 	if (sink_close(&out, &err) < 0)

@@ -367,20 +367,25 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 
 /* --- begin and end --- */
 
-void tree_deinit(struct tree *t)
+void tree_keep_texts(struct tree *t)
 {
 	struct buf *const bufs[] = { &t->funcs, &t->frames, &t->threads, &t->rows, &t->same };
 	struct idmap *const maps[] = { &t->python, &t->others, &t->lines,    &t->named,
 				       &t->placed, &t->row_of, &t->thread_of };
 
-	strtab_destroy(t->strings);
-	t->strings = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(bufs); i++)
 		buf_deinit(bufs[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		idmap_deinit(maps[i]);
 	tree_nodes_deinit(&t->nodes);
 	comms_deinit(&t->comms);
+}
+
+void tree_deinit(struct tree *t)
+{
+	tree_keep_texts(t);
+	strtab_destroy(t->strings);
+	t->strings = NULL;
 }
 
 int tree_begin(struct sink *s, struct err *err)

@@ -128,6 +128,8 @@ int tree_counts(struct sink *s);
 int tree_copy(struct sink *s, int (*write)(struct sink *s));
 int tree_end(struct sink *s, struct err *err);
 void tree_deinit(struct tree *t);
+/* Free all but the texts, which others may still point to. To be emptied in any case. */
+void tree_keep_texts(struct tree *t);
 
 /* What comes is of another recording, whose functions, names and threads have their own
  * numbers: functions of one name and file are one. */

@@ -542,6 +542,25 @@ def test_page_of_a_difference():
     pysampled("diff", "a.data", "b.data", "-o", "diff.svg", code=2)
 
 
+def most_memory(*arguments):
+    """What pysampled held at most, in KB."""
+    p = subprocess.Popen([os.path.join(os.path.dirname(MKPERFDATA), "pysampled"), *arguments], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(p.pid, 0)
+    p.returncode = os.waitstatus_to_exitcode(status)
+    assert p.returncode == 0, "pysampled %s: exit %d" % (arguments, p.returncode)
+    return usage.ru_maxrss
+
+
+def test_a_difference_holds_one_recording_at_a_time():
+    """Both were in memory to the end: 373 MB where one takes 189."""
+    need_no_asan()
+    record("w.data", "--samples", "60000", "--distinct", "60000", "--deep", "20", "--compress", "1")
+    one = most_memory("report", "w.data")
+    for more in (), ("-o", "w.html"):
+        both = most_memory("diff", "w.data", "w.data", *more)
+        assert both < 1.25 * one, "%d KB, and to report one takes %d: diff %s" % (both, one, more)
+
+
 def test_page_of_a_difference_is_shown():
     need("chromium")
     record("b.data", "--samples", "300", "--distinct", "9")
