@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/base.h"
@@ -635,8 +637,57 @@ static int folded_copy(struct sink *s)
 	return ret;
 }
 
+/* What the lines that are in the file count. False: it can't be read. */
+static bool count_there(int fd, uint64_t *ret)
+{
+	uint64_t count = 0;
+	char buf[4096];
+	struct stat st;
+	off_t at = 0;
+	ssize_t n;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	for (*ret = 0; (n = pread(fd, buf, sizeof(buf), at)) > 0; at += n)
+		for (ssize_t i = 0; i < n; i++) {
+			if (buf[i] == '\n')
+				*ret += count;
+			count = buf[i] == ' ' ? 0 : 10 * count + (unsigned char)(buf[i] - '0');
+		}
+	return !n;
+}
+
+/* What the lines that there are to write count. */
+static uint64_t count_all(const struct sink *s)
+{
+	const struct folded *f = s->priv;
+	struct each_line e = { .line = NULL };
+	uint64_t ret = 0;
+
+	if (!(s->session->flags & (SESSION_PERIOD | SESSION_WALL)))
+		return s->samples;
+	while (next_line(f, &e))
+		ret += e.line->count;
+	return s->session->flags & SESSION_WALL ? ret / 1000 : ret;
+}
+
+/* Samples that there was no room for. Where lines count something else, the file has as large a
+ * part of the samples as of that. */
+static uint64_t count_lacking(const struct sink *s)
+{
+	uint64_t all = count_all(s), there;
+
+	if (!count_there(s->fd, &there))
+		return 0;
+	there = MIN(there, all);
+	return sink_taken(s) -
+	       (all ? (uint64_t)((double)s->samples * (double)there / (double)all) : 0);
+}
+
 static int folded_end(struct sink *s, struct err *err)
 {
+	if (s->failed && !s->is_whole)
+		s->lacking = count_lacking(s);
 	folded_free(s->priv);
 	return 0;
 }

@@ -179,6 +179,8 @@ static void sink_finish(struct sink *s, struct err *why)
 		ret = copies_last(s, why);
 	if (!s->failed)
 		s->failed = ret;
+	if (s->failed && !s->is_whole)
+		sink_cut_line(s);
 }
 
 /* The books have what the output that lacks most does. */
@@ -215,8 +217,6 @@ int sink_close(struct sink *s, struct err *err)
 		s->failed = ret;
 	if (fflush(s->out) && !s->failed)
 		s->failed = -errno;
-	if (s->failed && !s->is_whole)
-		sink_cut_line(s);
 	if (fclose(s->out) && !s->failed)
 		s->failed = -errno;
 	s->out = NULL;

@@ -1378,6 +1378,21 @@ def test_a_full_disk_leaves_a_whole_copy(py, kb):
     harness.enough(run.rc == 1 or kb != 16, "the disk did not fill: %s", run)
 
 
+@harness.each(kb=[4, 8, 12])
+@harness.one_python
+def test_stacks_that_a_full_disk_had_no_room_for_are_counted(py, kb):
+    """No whole copy fits: there are as many lines as there is room for."""
+    need_root()
+    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    disk = harness.folder()
+    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
+    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    out = os.path.join(disk, "out.folded")
+    run = pysampled("-p", target.pid, "-F", 2000, "-d", 2, "-o", out).ok(1)
+    equal(harness.total(harness.read_folded(out)), run.n("samples") - run.n("unwritten"), "samples in the file: %s" % run)
+
+
 @harness.one_python
 def test_a_page_that_had_no_room_has_no_sample(py):
     need_root()

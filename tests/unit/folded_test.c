@@ -4,9 +4,11 @@
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -378,6 +380,49 @@ static void full_disk_has_a_sentence(void **state)
 	assert_int_equal(sink_open(&s, sink_pick("folded", "x"), "/nowhere/x", &session, &err),
 			 -ENOENT);
 	assert_string_equal(err.text, "opening /nowhere/x: No such file or directory");
+}
+
+/* Lines that end with a whole line, and how many. */
+static uint64_t whole_lines(const char *path)
+{
+	FILE *in = fopen(path, "r");
+	uint64_t ret = 0;
+	int c, last = '\n';
+
+	for (; (c = getc(in)) != EOF; last = c)
+		ret += c == '\n';
+	fclose(in);
+	assert_int_equal(last, '\n');
+	return ret;
+}
+
+/* Each sample has a line of its own. */
+static void no_room_is_counted(void **state)
+{
+	enum { N = 1000 };
+	const unsigned modes[] = { 0, SESSION_PERIOD, SESSION_WALL };
+	struct rlimit was, little = { 0 };
+
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &was);
+	little.rlim_max = was.rlim_max;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(modes); i++) {
+		struct stats stats = {};
+		struct err err = {};
+		struct fixture f;
+
+		begin(&f, modes[i / 2], 1);
+		f.session.stats = &stats;
+		for (int pid = 1; pid <= N; pid++)
+			put(&f, (struct sample){ .pid = pid, .tid = pid, .period = 3000 }, plain, 1);
+		little.rlim_cur = i % 2 ? 10000 : 0;
+		setrlimit(RLIMIT_FSIZE, &little);
+		assert_int_equal(sink_close(&f.sink, &err), -EFBIG);
+		setrlimit(RLIMIT_FSIZE, &was);
+		assert_int_equal(STATS_GET(&stats, unwritten), N - whole_lines(f.path));
+		assert_int_equal(whole_lines(f.path) > 0, i % 2);
+		unlink(f.path);
+	}
 }
 
 static void formats_are_picked(void **state)
@@ -887,6 +932,7 @@ int main(void)
 		cmocka_unit_test(provenance_is_filtered),
 		cmocka_unit_test(many_stacks),
 		cmocka_unit_test(full_disk_has_a_sentence),
+		cmocka_unit_test(no_room_is_counted),
 		cmocka_unit_test(formats_are_picked),
 		cmocka_unit_test(text_is_for_everybody),
 		cmocka_unit_test(adapted_periods_weigh),
