@@ -269,7 +269,10 @@ static const char *known_elsewhere(const char *word, const struct option *option
 		{ "-f", "format", "--format" },
 		{ "--subprocesses", "follow", "--follow, the default" },
 		{ "-s", "follow", "--follow, the default" },
-		{ "-C", "follow", "--follow, the default" },
+		{ "-C", "follow", "--follow, the default, for child processes" },
+		{ "--per-thread", "events-on", "--events-on threads" },
+		{ "-m", "memory", "--memory SIZE; a module is -- python3 -m MODULE" },
+		{ "--percent-limit", "rows", "-n ROWS" },
 		{ "--call-graph", "native", "--native, the default" },
 		{ "--idle", "mode", "--mode wall" },
 		{ "--gil", "mode", "--mode gil" },
@@ -295,6 +298,19 @@ static const char *known_elsewhere(const char *word, const struct option *option
 	return NULL;
 }
 
+/* @word is "--NAME=VALUE" of the option that getopt(3) refused for its value. */
+static bool is_refused_value(const char *word, const struct option *options)
+{
+	size_t n = strcspn(word, "=");
+
+	for (; options->name; options++)
+		if (options->val == optopt && n > 2 && word[n] &&
+		    strncmp(word, "--", 2) == 0 &&
+		    strncmp(options->name, word + 2, n - 2) == 0)
+			return true;
+	return false;
+}
+
 int cmd_bad_option(int argc, char **argv, const struct option *options, int result)
 {
 	struct nearest near;
@@ -303,7 +319,10 @@ int cmd_bad_option(int argc, char **argv, const struct option *options, int resu
 	char one[3] = { '-', (char)optopt, 0 };
 	const char *here;
 
-	if (optopt && optopt < 256 && strncmp(word, "--", 2) != 0)
+	if (result == '?' && is_refused_value(word, options))
+		return cmd_fail(EXIT_USAGE, "option %.*s takes no value; see --help",
+				(int)strcspn(word, "="), word);
+	if (optopt && optopt < 256 && (result == '?' || strncmp(word, "--", 2) != 0))
 		word = one;
 	if (result == ':')
 		return cmd_fail(EXIT_USAGE, "option %s needs a value; see --help", word);
@@ -314,7 +333,7 @@ int cmd_bad_option(int argc, char **argv, const struct option *options, int resu
 	if (here)
 		return cmd_fail(EXIT_USAGE, "there is no option %s: here it is %s", want, here);
 	return cmd_fail(EXIT_USAGE,
-			"there is no option %s (or not with this value)%s; see --help", word,
+			"there is no option %s%s; see --help", word,
 			nearest_text(&near, text, sizeof(text)));
 }
 

@@ -19,6 +19,7 @@
 #include "cmd.h"
 #include "outputs.h"
 #include "process.h"
+#include "program.h"
 
 static const char help[] =
 	"Usage: pysampled [record] -p PID[,PID...] [options]\n"
@@ -617,9 +618,10 @@ static int not_an_option(const struct record_options *o, const char *word)
 		return usage(number ? "'%s' is not an option; several processes are -p 12,34" :
 				      "'%s' is not an option; what limits the time is -d SEC",
 			     word);
-	return usage(number ? "'%s' is not an option; a process is -p 1234" :
-			      "'%s' is not an option; a command to start follows '--'",
-		     word);
+	if (number)
+		return usage("'%s' is not an option; a process is -p 1234", word);
+	return usage("'%s' is not an option; a command to start follows '--': -- %s%s", word,
+		     program_python(word), word);
 }
 
 int options_parse(struct record_options *o, int argc, char **argv)

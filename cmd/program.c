@@ -65,3 +65,10 @@ int program_find(const char *name)
 	}
 	return ret;
 }
+
+const char *program_python(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 3 && !strcmp(name + n - 3, ".py") && program_find(name) ? "python3 " : "";
+}

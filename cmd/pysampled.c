@@ -88,6 +88,13 @@ int cmd_version(void)
 
 static const struct cmd_elsewhere commands_elsewhere[] = {
 	{ "top", "'pysampled -p PID -d 5', which ends with the hottest functions" },
+	{ "stat", "'pysampled -e A,B -p PID', and then 'pysampled report --by event'" },
+	{ "attach", "'pysampled -p PID'" },
+	{ "run", "'pysampled -- CMD'" },
+	{ "bt", "'pysampled dump PID'" },
+	{ "py-bt", "'pysampled dump PID'" },
+	{ "info", "'pysampled dump PID'" },
+	{ "thread", "'pysampled dump PID'" },
 	{ "list", "'pysampled events'" },
 	{ "script", "'pysampled convert FILE -o OUT.folded'" },
 	{ "annotate", "'pysampled report FILE --annotate FUNC'" },
@@ -100,6 +107,7 @@ static const struct cmd_elsewhere commands_elsewhere[] = {
 static int no_command(int argc, char **argv)
 {
 	struct nearest near = { .want = argv[1] };
+	const char *by = program_python(argv[1]);
 	char text[512];
 
 	if (cmd_elsewhere("command", argv[1], commands_elsewhere))
@@ -109,11 +117,11 @@ static int no_command(int argc, char **argv)
 				"there is no command '%s'; to sample that process: "
 				"pysampled -p %s",
 				argv[1], argv[1]);
-	if (program_find(argv[1]) == 0)
+	if (*by || program_find(argv[1]) == 0)
 		return cmd_fail(EXIT_USAGE,
 				"there is no command '%s'; to run that program and sample it: "
-				"pysampled -- %s%s",
-				argv[1], argv[1], argc > 2 ? " ..." : "");
+				"pysampled -- %s%s%s",
+				argv[1], by, argv[1], argc > 2 ? " ..." : "");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		nearest_offer(&near, commands[i].name);
 	return cmd_fail(EXIT_USAGE, "there is no command '%s'%s; see --help", argv[1],

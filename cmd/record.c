@@ -138,8 +138,11 @@ static void forward_stop(const struct child *c)
 
 static int cant_run(const char *name, int e)
 {
-	return cmd_fail(e == ENOENT ? EXIT_NOT_FOUND : EXIT_CANT_RUN, "can't run '%s': %s",
-			name, strerror(e));
+	const char *by = program_python(name);
+
+	return cmd_fail(e == ENOENT ? EXIT_NOT_FOUND : EXIT_CANT_RUN,
+			"can't run '%s': %s%s%s%s", name, strerror(e),
+			*by ? "; a script is pysampled -- " : "", by, *by ? name : "");
 }
 
 /* The command's own end, as a shell would tell it. */

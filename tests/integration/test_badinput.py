@@ -86,16 +86,23 @@ def test_wrong_usage(py, options):
 
 @each(options={"--rate 100": "-F HZ", "-r 100": "-F HZ", "-f speedscope": "--format", "--subprocesses": "--follow", "--idle": "--mode wall",
                "--call-graph=dwarf": "--native", "-x 3": "-d SEC", "--function": "--folded-lines=no",
-               "--nonblocking": "--capture async"}.items())
+               "--nonblocking": "--capture async", "-C 0": "--follow, the default, for child processes", "--per-thread": "--events-on threads",
+               "-m app": "--memory SIZE; a module is -- python3 -m MODULE"}.items())
 def test_what_peers_call_otherwise_is_named(options):
     words, here = options
     harness.refused(2, "-p", 1, *words.split(), about=["here it is " + here])
 
 
-@each(words={"top --pid 1": "pysampled -p PID", "annotate f": "report FILE --annotate", "script": "convert FILE", "list": "events"}.items())
+@each(words={"top --pid 1": "pysampled -p PID", "annotate f": "report FILE --annotate", "script": "convert FILE", "list": "events", "attach 1": "pysampled -p PID",
+              "bt": "pysampled dump PID", "py-bt": "pysampled dump PID", "info threads": "pysampled dump PID", "thread apply all bt": "pysampled dump PID",
+              "stat -e cs sleep 1": "report --by event", "run x.py": "pysampled -- CMD"}.items())
 def test_what_peers_have_other_commands_for_is_named(words):
     theirs, here = words
     harness.refused(2, *theirs.split(), about=["here it is ", here])
+
+
+def test_what_perf_report_calls_otherwise_is_named():
+    harness.refused(2, "report", "--percent-limit", 1, about=["here it is -n ROWS"])
 
 
 @one_python

@@ -19,10 +19,21 @@ def spinning(py):
              ("-p 1 -d 5x", "500ms, 2m, 1h"), ("-p 1 -d 1e-10", "500ms, 2m, 1h"), ("-p 1 --f=9", "short for --freq, --format, --follow"), ("-p 1 2", "-p 12,34"), ("-p 1 sleep 5", "-d SEC"),
              ("-p 1 -i 10ms", "-F HZ"), ("-p 1 --format raw", "--format folded"), ("-p 1 --format collapsed", "--format folded"),
              ("-p 1 --format svg", "FILE.svg"), ("report --no-native", "--python"), ("report --threads", "--by thread"),
+             ("x.py 1", "pysampled -- python3 x.py ..."), ("./x.py", "pysampled -- python3 ./x.py"), ("record x.py", "-- python3 x.py"), ("record x", "'--'"),
+             ("-p 1 --native-lines=yes", "--native-lines takes no value"), ("-p 1 --help=x", "--help takes no value"), ("-p 1 -b", "no option -b; see"), ("-p 1 --native -bq", "no option -b; see"),
              ("-p 1 --", "no command follows '--'"), ("-d 1 --", "no command follows '--'"), ("doctor x", "not a process number"),
              ("report --sort dso x", "--by"), ("report -i x y", "one FILE")])
 def test_what_was_probably_meant_is_said(words):
     harness.refused(2, *words[0].split(), about=[words[1]])
+
+
+def test_a_script_that_cannot_be_run_is_python_s():
+    folder = harness.folder()
+    for name in "x.py", "y":
+        open(os.path.join(folder, name), "w").close()
+    for words, rc in (("x.py", 127), ("./x.py", 126), ("y", 127)):
+        run = harness.pysampled("--", words, cwd=folder).ok(rc)
+        equal("pysampled -- python3 " + words in run.err, words != "y", "is Python named? %s" % run)
 
 
 @each(event=[("cpu", "-e cpu-clock"), ("wall", "--mode wall")])
