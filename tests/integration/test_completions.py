@@ -78,6 +78,18 @@ def test_bash_offers_what_other_commands_take():
     check("bash" in offered(path, "pysampled", "-d", "3", "--", "bas"), "no command behind --")
 
 
+def test_bash_offers_tracepoints():
+    """A colon ends a word for bash: what is offered follows it."""
+    harness.need_root()
+    path = made("bash")
+    for words, want in (("-e sched : sched_swit", "sched_switch"), ("-e sched : sched_switch,sched : sched_wakeup_n", "sched_wakeup_new"), ("--event = sched : sched_swit", "sched_switch"),
+                        ("-e cs,sched : sched_swit", "sched_switch"), ("-e sched : sched_switch,cpu-clo", "sched_switch,cpu-clock")):
+        equal(offered(path, "pysampled", *words.split()), {want}, "behind " + words)
+    check(offered(path, "pysampled", "-e", "sched", ":") > {"sched_switch", "sched_wakeup"}, "behind the colon")
+    seen = typed(["bash", "--norc", "-i"], b". %s\npysampled -e sched:sched_swit\t\b,cpu-clo\t" % path.encode(), b"cpu-clock")
+    check(b"sched:sched_switch" in seen and b"cpu-clock" in seen, "what is typed: %r", seen[-300:])
+
+
 def fish_offers(path, line):
     run = subprocess.run(["fish", "-c", "source %s; complete -C '%s'" % (path, line)], stdout=subprocess.PIPE, text=True, env=with_ours())
     return [line.split("\t")[0] for line in run.stdout.splitlines()]
@@ -92,6 +104,8 @@ def test_fish_offers_values_and_commands():
     check("bash" in fish_offers(path, "pysampled -d 3 -- bas"), "no command behind --")
     equal(fish_offers(path, "pysampled --native=f"), ["--native=full"], "a value that may be left out")
     equal(fish_offers(path, "pysampled -e a,cpu-clo"), ["a,cpu-clock"], "behind a comma")
+    if os.geteuid() == 0:
+        equal(fish_offers(path, "pysampled -e a,sched:sched_swit"), ["a,sched:sched_switch"], "tracepoints")
     equal(fish_offers(path, "pysampled help rep"), ["report"], "what there is help of")
 
 
@@ -140,7 +154,8 @@ def test_zsh_offers_values_and_commands():
     for line, want in ((b"pysampled --mode=w\t", b"--mode=wall"), (b"pysampled report --by lin\t", b"--by line"),
                        (b"pysampled -d 3 -- zsh --hel\t", b"-- zsh --help"), (b"pysampled repo\t", b"pysampled report"),
                        (b"pysampled --native=f\t", b"--native=full"), (b"pysampled help repo\t", b"help report"),
-                       (b"pysampled -e a,cpu-clo\t", b"-e a,cpu-clock")):
+                       (b"pysampled -e a,cpu-clo\t", b"-e a,cpu-clock"),
+                       *[(b"pysampled -e a,sched:sched_swit\t", b"-e a,sched:sched_switch")] * (os.geteuid() == 0)):
         seen = typed(["zsh", "-f", "-i"], begin + line, want)
         check(want in seen, "%r: %r", line, seen[-300:])
 
