@@ -284,6 +284,8 @@ static const char *known_elsewhere(const char *word, const struct option *option
 		{ "--all-cpus", "all", "-a" },
 		{ "-i", "freq", "-F HZ: 100 samples a second are one each 10 ms" },
 		{ "--interval", "freq", "-F HZ: 100 samples a second are one each 10 ms" },
+		{ "-i", "output", "the file's name alone" },
+		{ "-o", "annotate", "> FILE: a report goes to standard output" },
 		{ "-n", "native", "--native, the default" },
 		{ "--full-filenames", "full-paths", "--full-paths" },
 		{ "--no-native", "python", "--python" },

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/nearest.h"
 #include "cmd.h"
 #include "sys/rootfile.h"
 
@@ -155,6 +156,23 @@ static size_t find(const struct source_events *e, const char *name, struct found
 	return n;
 }
 
+/* A sentence about @name, with the names that it may mean: those without their class, too. */
+static int none_called(const struct source_events *e, const char *name)
+{
+	struct nearest near = { .want = name };
+	char text[512];
+
+	for (size_t k = 0; k < e->n; k++)
+		for (size_t i = 0; i < e->t[k].n; i++) {
+			const char *known = e->t[k].rows[i].name, *last = strrchr(known, '.');
+
+			if (!strcmp(e->t[k].rows[i].kind, "python"))
+				nearest_offer(&near, last && !strchr(name, '.') ? last + 1 : known);
+		}
+	return cmd_fail(EXIT_FAILED, "no sample has a Python function '%s'%s", name,
+			nearest_text(&near, text, sizeof(text)));
+}
+
 int source_print(const struct source_events *e, const char *name)
 {
 	_cleanup_free_ struct found *found = NULL;
@@ -164,7 +182,7 @@ int source_print(const struct source_events *e, const char *name)
 	if (!found)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	if (!n)
-		return cmd_fail(EXIT_FAILED, "no sample has a Python function '%s'", name);
+		return none_called(e, name);
 	qsort(found, n, sizeof(*found), by_place);
 	for (size_t i = 0; i < n; i += a.n) {
 		a.found = found + i;

@@ -22,9 +22,18 @@ def spinning(py):
              ("x.py 1", "pysampled -- python3 x.py ..."), ("./x.py", "pysampled -- python3 ./x.py"), ("record x.py", "-- python3 x.py"), ("record x", "'--'"),
              ("-p 1 --native-lines=yes", "--native-lines takes no value"), ("-p 1 --help=x", "--help takes no value"), ("-p 1 -b", "no option -b; see"), ("-p 1 --native -bq", "no option -b; see"),
              ("-p 1 --", "no command follows '--'"), ("-d 1 --", "no command follows '--'"), ("doctor x", "not a process number"),
+             ("convert -i x", "the file's name alone"), ("diff -i x y", "the file's name alone"), ("report -o x", "> FILE"),
              ("report --sort dso x", "--by"), ("report -i x y", "one FILE")])
 def test_what_was_probably_meant_is_said(words):
     harness.refused(2, *words[0].split(), about=[words[1]])
+
+
+def test_a_function_that_is_mistyped_has_a_nearest_one():
+    path = os.path.join(harness.folder(), "a.folded")
+    with open(path, "w") as file:
+        file.write("p-1;main (a.py:1);Shop.price (a.py:2);strcmp 1\n")
+    for name, nearest in (("maim", "; nearest: main"), ("prize", "; nearest: price"), ("Shop.prize", "; nearest: Shop.price"), ("strcmp", "'"), ("x", "'")):
+        harness.refused(1, "report", path, "--annotate", name, about=["no sample has a Python function '%s'%s" % (name, nearest.rstrip("'"))])
 
 
 def test_a_script_that_cannot_be_run_is_python_s():
