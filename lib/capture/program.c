@@ -59,6 +59,8 @@ static bool is_there(struct reader *r, pid_t pid, const struct births_code *know
 	};
 	size_t n;
 
+	if (atomic_load_explicit(&known->disputed, memory_order_relaxed))
+		return false;
 	guarded_target(&r->mem, pid, 0);
 	n = rmem_readv(&r->mem.base, v, ARRAY_SIZE(v));
 	return n && !memcmp(id, known->code.build_id, known->code.build_id_n) &&

@@ -244,15 +244,32 @@ void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
 		raise_to(&birth_of(b, t.pid)->python, t.time);
 }
 
+static bool same_code(const struct pyfind_code *a, const struct pyfind_code *b)
+{
+	return !memcmp(a->build_id, b->build_id, b->build_id_n) && a->ino == b->ino &&
+	       a->min == b->min;
+}
+
+/* Of one file: a process may write over what it maps of it. */
+static bool agrees(const struct births_code *known, const struct pyfind_code *code,
+		   const struct target *target)
+{
+	return known->runtime - known->code.at == target->runtime - code->at &&
+	       known->code.build_id_at - known->code.at == code->build_id_at - code->at &&
+	       !memcmp(&known->py.layout, &target->py.layout, sizeof(target->py.layout));
+}
+
 void births_teach(struct births *b, const struct pyfind_code *code,
 		  const struct target *target)
 {
 	uint32_t n = b ? atomic_load(&b->n_codes) : BIRTHS_CODES;
 
 	for (uint32_t i = 0; i < n && b; i++)
-		if (!memcmp(b->code[i].code.build_id, code->build_id, code->build_id_n) &&
-		    b->code[i].code.ino == code->ino && b->code[i].code.min == code->min)
+		if (same_code(&b->code[i].code, code)) {
+			if (!agrees(&b->code[i], code, target))
+				atomic_store(&b->code[i].disputed, true);
 			return;
+		}
 	if (n == BIRTHS_CODES || !code->build_id_n)
 		return;
 	b->code[n] = (struct births_code){ .code = *code,

@@ -36,13 +36,15 @@ struct births_code {
 	uint32_t version; /* PY_VERSION_HEX */
 	raddr runtime;
 	bool inner_tids; /* the process lives in a PID namespace of its own */
+	_Atomic bool disputed; /* another process tells something else of the same file */
 };
 
 struct births *births_create(void); /* NULL: no memory */
 void births_destroy(struct births *b);
 
 /* Control thread: processes that map @code from now on run the interpreter of @target, which
- * is not kept. What is known already is not added again. Some are remembered. */
+ * is not kept. What is known already is not added again: where @target differs it is disputed.
+ * Some are remembered. */
 void births_teach(struct births *b, const struct pyfind_code *code,
 		  const struct target *target);
 

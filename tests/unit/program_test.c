@@ -113,6 +113,24 @@ static void newborn_must_be_there(void **state)
 	expect_asked(f, PID);
 }
 
+/* Who knows the interpreter may have written over what it maps of the file, so that it seems to be
+ * another one: once two processes tell different things nobody is believed. */
+static void newborn_of_which_two_differ(void **state)
+{
+	struct fix *f = *state;
+
+	begin_anew(f);
+	births_teach(f->c.births, &f->code, f->known);
+	expect_known(f, PID, MOVED);
+	f->r->newborn[PID % NEWBORNS].pid = 0;
+	f->known->py.layout = *pylayout_find(0x030b);
+	births_teach(f->c.births, &f->code, f->known);
+	expect_asked(f, PID);
+	f->known->py.layout = *pylayout_find(0x030c);
+	births_teach(f->c.births, &f->code, f->known);
+	expect_asked(f, PID);
+}
+
 /* It was mapped before it became another program; or it did not become one. */
 static void maps_of_before(void **state)
 {
@@ -549,6 +567,7 @@ int main(void)
 		TEST(newborn_that_nobody_knows), TEST(newborn_again),
 		TEST(newborns_in_one_place),
 		TEST(newborn_must_be_there),
+		TEST(newborn_of_which_two_differ),
 		TEST(maps_of_before),
 		TEST(without_code_versions),
 		TEST(states_before),
