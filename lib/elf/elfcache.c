@@ -167,6 +167,7 @@ static bool id_same(const struct elfcache_id *a, const struct elfcache_id *b)
 {
 	return a->dev == b->dev && a->ino == b->ino &&
 	       (!a->generation || !b->generation || a->generation == b->generation) &&
+	       debugfile_same_root(&a->root, &b->root) &&
 	       strcmp(a->path, b->path) == 0;
 }
 
@@ -205,6 +206,11 @@ struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *
 const char *elfcache_path(const struct elfcache_elf *e)
 {
 	return e->id.path;
+}
+
+const struct elfcache_id *elfcache_id(const struct elfcache_elf *e)
+{
+	return &e->id;
 }
 
 bool elfcache_wants_file(const struct elfcache_elf *e)

@@ -13,12 +13,14 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "elf/debugfile.h"
 
 /* A file by its identity. Lives until elfcache_sweep() finds that nobody keeps it; its module
  * may be dropped when the cache is full. */
 struct elfcache_id {
 	uint64_t dev, ino, generation; /* generation 0: not known, matches any */
 	const char *path;
+	struct debugfile_root root; /* where its debug file may be */
 };
 
 /* By what it is noticed that something else is in a file than before. */
@@ -66,6 +68,7 @@ void elfcache_keep(struct elfcache_elf *e);
 size_t elfcache_sweep(struct elfcache *c);
 
 const char *elfcache_path(const struct elfcache_elf *e);
+const struct elfcache_id *elfcache_id(const struct elfcache_elf *e);
 
 /* Has it no descriptor and no module: never given, or dropped since? No longer after many
  * misses. */

@@ -312,21 +312,50 @@ struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id)
 	return elfcache_get(s->elfs, id);
 }
 
-/* Let @elf have its file, while the process is there; @needed: its module is wanted now. */
-static void map_open(const struct space *sp, const struct space_map *m, bool needed)
+/* What is known of a file by who has another root counts no more for @sp. NULL: no room. */
+static struct elfcache_elf *move_to_root(struct space *sp, struct elfcache_elf *elf,
+					 const struct debugfile_root *root)
 {
-	struct elfcache_stamp stamp;
-	int root, fd = space_open(sp, m, &root, &stamp);
+	struct elfcache_id id = *elfcache_id(elf);
+	struct elfcache_elf *its;
 
-	if (fd >= 0) {
-		if (elfcache_wants_file(m->elf))
-			elfcache_note_stamp(m->elf, &stamp, m->told_ns);
-		(needed ? elfcache_give_fd : elfcache_offer_fd)(sp->of->elfs, m->elf, fd,
-								root);
-		sp->of->n_opened++;
-	} else if (fd != -EAGAIN) {
-		elfcache_missed(m->elf);
+	if (debugfile_same_root(&id.root, root))
+		return elf;
+	id.root = *root;
+	its = spaces_elf(sp->of, &id);
+	for (size_t i = 0; its && i < sp->n; i++)
+		if (sp->map[i].elf == elf)
+			sp->map[i].elf = its;
+	sp->gen = ++sp->of->last_gen;
+	return its;
+}
+
+/* Let the file of @m have its descriptor, while the process is there; @needed: its module is
+ * wanted now. What is known of it from now on; NULL: no room. */
+static struct elfcache_elf *map_open(struct space *sp, const struct space_map *m, bool needed)
+{
+	struct elfcache_elf *elf = m->elf;
+	struct elfcache_stamp stamp;
+	struct opener_root root;
+	int fd = space_open(sp, m, &root, &stamp);
+
+	if (fd < 0) {
+		if (fd != -EAGAIN)
+			elfcache_missed(elf);
+		return elf;
 	}
+	elf = move_to_root(sp, elf, &root.which);
+	if (!elf) {
+		space_note_unread(sp->of);
+		close(fd);
+		base_close(&root.fd);
+		return NULL;
+	}
+	if (elfcache_wants_file(elf))
+		elfcache_note_stamp(elf, &stamp, m->told_ns);
+	(needed ? elfcache_give_fd : elfcache_offer_fd)(sp->of->elfs, elf, fd, root.fd);
+	sp->of->n_opened++;
+	return elf;
 }
 
 /* True: a file that was read may be looked at again. Some are each second, for each look takes a
@@ -388,7 +417,7 @@ static void jit_learn(struct space *sp, const struct space_map *m)
 
 /* Of an interpreter some ms that are sure to be needed: before the samples rather than among
  * them. */
-static void give_file(struct space *sp, const struct space_map *m)
+static void give_file(struct space *sp, struct space_map *m)
 {
 	struct spaces *s = sp->of;
 	const char *path = elfcache_path(m->elf);
@@ -397,8 +426,8 @@ static void give_file(struct space *sp, const struct space_map *m)
 	if (strcmp(path, "[vdso]") == 0 && (!s->elsewhere || s->same_kernel))
 		vdso_give(s, m->elf);
 	else if (!s->later && (needed || !elfcache_is_put_off(m->elf)))
-		map_open(sp, m, needed);
-	if (needed && !s->later)
+		m->elf = map_open(sp, m, needed);
+	if (needed && !s->later && m->elf)
 		elfcache_module(s->elfs, m->elf);
 }
 
@@ -530,11 +559,11 @@ struct space_map *space_at(const struct space *sp, uint64_t addr)
 
 const struct module *space_module(const struct space *sp, const struct space_map *m)
 {
-	if (!m->elf)
-		return NULL;
-	if (elfcache_wants_file(m->elf))
-		map_open(sp, m, true);
-	return elfcache_module(sp->of->elfs, m->elf);
+	struct elfcache_elf *elf = m->elf;
+
+	if (elf && elfcache_wants_file(elf))
+		elf = map_open(spaces_find(sp->of, sp->pid), m, true);
+	return elf ? elfcache_module(sp->of->elfs, elf) : NULL;
 }
 
 /* Code in no file may be anything. */

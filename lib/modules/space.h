@@ -118,7 +118,8 @@ struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id);
 struct space_map *space_at(const struct space *sp, uint64_t addr);
 
 /* The module of the map's file, opened again if need be; NULL: no file, or it can't be read
- * any more, or not yet. Valid until the next call. */
+ * any more, or not yet. Valid until the next call. In @sp, but not in a copy of @m, its elf may be
+ * another one from now on. */
 const struct module *space_module(const struct space *sp, const struct space_map *m);
 
 #endif

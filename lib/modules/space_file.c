@@ -62,7 +62,8 @@ struct opening {
 	uint64_t told_ns;	/* as of its map */
 	struct elfcache_stamp stamp; /* of what was opened */
 	bool elsewhere; /* below @root, whoever mapped it */
-	int fd, root;	/* root: of its process; -1: ours */
+	int fd;
+	struct opener_root root; /* of its process */
 	bool wants_id;
 	struct file_helper *files; /* ... by it; NULL: here */
 	bool lacks;		   /* ... and it could not, for want of something */
@@ -98,8 +99,8 @@ static void forget_strangers(struct opening *o, const struct stat *st)
 {
 	if (o->fd < 0 || !o->since_ns || proc_was_there(o->pid, o->since_ns))
 		return;
-	base_close(&o->root);
-	o->root = -1;
+	base_close(&o->root.fd);
+	o->root = (struct opener_root){ -1 };
 	if (st->st_ino == o->map.ino)
 		return;
 	base_close(&o->fd);
@@ -145,8 +146,8 @@ static void opening_run(void *arg)
 
 	if (!o->elsewhere) {
 		open_mapped(o);
-	} else if (o->root >= 0) {
-		o->fd = rootfile_open(o->root, o->path);
+	} else if (o->root.fd >= 0) {
+		o->fd = rootfile_open(o->root.fd, o->path);
 	}
 	if (o->fd < 0)
 		return;
@@ -165,8 +166,8 @@ static void opening_drop(void *arg)
 
 	if (o->fd >= 0)
 		close(o->fd);
-	if (o->root >= 0)
-		close(o->root);
+	if (o->root.fd >= 0)
+		close(o->root.fd);
 	file_helper_unref(o->files);
 	free(o);
 }
@@ -199,7 +200,7 @@ static struct opening *opening_make(const struct space *sp, const struct space_m
 	o->n = n_bytes;
 	o->elsewhere = sp->of->elsewhere;
 	o->files = file_helper_ref(elfcache_reader(sp->of->elfs));
-	o->root = sp->of->root < 0 ? -1 : fcntl(sp->of->root, F_DUPFD_CLOEXEC, 0);
+	o->root.fd = sp->of->root < 0 ? -1 : fcntl(sp->of->root, F_DUPFD_CLOEXEC, 0);
 	o->fd = -ENOENT;
 	o->map = space_proc_map(m, o->path);
 	memcpy(o->path, path, n + 1);
@@ -295,7 +296,7 @@ int space_look(const struct space *sp, const struct space_map *m,
 	return r;
 }
 
-int space_open(const struct space *sp, const struct space_map *m, int *root,
+int space_open(const struct space *sp, const struct space_map *m, struct opener_root *root,
 	       struct elfcache_stamp *stamp)
 {
 	struct opening *o;
@@ -309,11 +310,11 @@ int space_open(const struct space *sp, const struct space_map *m, int *root,
 		space_note_unread(sp->of);
 	if (o->n_id)
 		elfcache_note_id(m->elf, (struct bytes){ o->id, o->n_id });
-	*root = -1;
+	*root = (struct opener_root){ -1 };
 	*stamp = o->stamp;
 	if (fd >= 0) {
 		*root = o->root;
-		o->fd = o->root = -1;
+		o->fd = o->root.fd = -1;
 	}
 	later_release(l);
 	if (!proc_is_short(fd) && fd != -EAGAIN) /* as opener_map() says that nobody opens */

@@ -191,7 +191,7 @@ static int layout_choose(const struct search *s, const struct elfpython *elf,
 					     s->pid, s->comm);
 	if (told.n && debug_offsets_version(told, &p->version, &free_threaded) == 0)
 		return layout_told(s, p, told, free_threaded, err);
-	if (!p->version && version_read(s, elf, mod, bias, &p->version) < 0)
+	if (version_read(s, elf, mod, bias, &p->version) < 0)
 		r = layout_search(s, mod, p, err);
 	if (r < 0)
 		return r;
@@ -409,27 +409,27 @@ static int copy_debug(const struct search *s, const struct look *k, uint64_t bia
 	return r;
 }
 
-static bool proven_by_debug(const struct look *k)
+static bool proven_by_debug(const struct search *s, const struct look *k)
 {
 	struct pyfind_debug debug;
 
-	return pyfind_cache_debug(&k->file, &debug) && debug.proven;
+	return pyfind_debug_known(s, k->mod, &k->file, &debug) && debug.proven;
 }
 
-/* The interpreter of @k, loaded at @bias. */
+/* The interpreter of @k, loaded at @bias. Its version is what this process tells: another one may
+ * have mapped the file and written over what it maps. */
 static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
 		    struct pyproc *p, struct err *err)
 {
-	uint32_t known = pyfind_cache_proven(&k->file);
 	bool same = false;
-	int r = -ENOTSUP;
+	int r;
 
-	*p = (struct pyproc){ .pid = s->pid,
-			      .runtime = bias + k->elf.runtime,
-			      .version = known };
+	*p = (struct pyproc){ .pid = s->pid, .runtime = bias + k->elf.runtime };
 	snprintf(p->module, sizeof(p->module), "%s", k->mod->map->path);
-	if (!known || !proven_by_debug(k)) {
-		r = layout_choose(s, &k->elf, k->mod, bias, p, err);
+	r = layout_choose(s, &k->elf, k->mod, bias, p, err);
+	if (r == 0 && proven_by_debug(s, k)) {
+		r = -ENOTSUP;
+	} else {
 		same = r == 0 && pyfind_cache_proven_by(&k->file, &p->layout);
 		if (k->believed && !same)
 			return -ENOEXEC;
@@ -441,9 +441,9 @@ static int copy_try(const struct search *s, const struct look *k, uint64_t bias,
 	if (r == 0)
 		r = learn_micro(s, p, err);
 	if (r == 0 && !same)
-		pyfind_cache_prove(&k->file, p->version, &p->layout);
+		pyfind_cache_prove(&k->file, &p->layout);
 	/* Older ones' memory does not tell whether it agrees. */
-	if (r == 0 && !same && k->mapped && p->version >= 0x030d0000 && !proven_by_debug(k))
+	if (r == 0 && !same && k->mapped && p->version >= 0x030d0000 && !proven_by_debug(s, k))
 		pyfind_cache_keep_mapped(&k->file, &k->elf);
 	/* What newer versions export nobody knows. */
 	p->no_jit = elfpython_has_no_jit(&k->elf) &&

@@ -21,7 +21,7 @@ struct entry {
 	int code;
 	bool read;	  /* @elf and @code are known */
 	bool mapped;	  /* @mapped_elf is */
-	uint32_t version; /* 0: not proven */
+	bool proven;
 	struct pylayout layout; /* by which it was */
 	bool asked;	  /* @debug is known */
 	struct pyfind_debug debug;
@@ -151,30 +151,22 @@ int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 	return code;
 }
 
-void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version,
-			const struct pylayout *layout)
+void pyfind_cache_prove(const struct pyfind_file *file, const struct pylayout *layout)
 {
 	struct entry *e = lock_entry(file);
 
 	if (!e)
 		return;
-	e->version = version;
+	e->proven = true;
 	e->layout = *layout;
 	unlock();
-}
-
-uint32_t pyfind_cache_proven(const struct pyfind_file *file)
-{
-	struct entry e;
-
-	return look_up(file, &e) ? e.version : 0;
 }
 
 bool pyfind_cache_proven_by(const struct pyfind_file *file, const struct pylayout *layout)
 {
 	struct entry e;
 
-	return look_up(file, &e) && e.version && !memcmp(&e.layout, layout, sizeof(*layout));
+	return look_up(file, &e) && e.proven && !memcmp(&e.layout, layout, sizeof(*layout));
 }
 
 bool pyfind_cache_debug(const struct pyfind_file *file, struct pyfind_debug *ret)

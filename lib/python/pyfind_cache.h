@@ -10,6 +10,7 @@
 
 #include <sys/stat.h>
 
+#include "elf/debugfile.h"
 #include "elf/elfpython.h"
 #include "offsets/pylayout.h"
 
@@ -40,20 +41,17 @@ void pyfind_cache_keep_mapped(const struct pyfind_file *file, const struct elfpy
 int pyfind_cache_read(int fd, const char *path, struct file_helper *files,
 		      struct elfpython *ret, const struct pyfind_file *file);
 
-/* The interpreter in @file was proven to be of @version (PY_VERSION_HEX), by @layout. */
-void pyfind_cache_prove(const struct pyfind_file *file, uint32_t version,
-			const struct pylayout *layout);
+/* The interpreter in @file was proven in a process, by @layout. */
+void pyfind_cache_prove(const struct pyfind_file *file, const struct pylayout *layout);
 
-/* That version, or 0: it was not proven. */
-uint32_t pyfind_cache_proven(const struct pyfind_file *file);
-
-/* True: it was that layout. */
+/* True: it was by that one. */
 bool pyfind_cache_proven_by(const struct pyfind_file *file, const struct pylayout *layout);
 
 /* A layout made of the file's debug info, or why there is none. */
 struct pyfind_debug {
 	int code; /* 0; -ENOENT nothing tells */
 	bool separate, proven; /* it is in a debug file; and it is what the file was proven by */
+	struct debugfile_root root; /* where the debug file was looked for */
 	struct pylayout layout;
 };
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/hash.h"
 #include "elf/module.h"
 #include "elf/rows.h"
 #include "modules/space.h"
@@ -118,7 +119,7 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 {
 	const struct space_map *m = map_at(sp, pc, recent);
 	uint64_t offset = m ? pc - m->lo + m->pgoff : 0, vaddr;
-	const struct elfcache_elf *elf = m ? m->elf : NULL;
+	const struct elfcache_elf *elf = m ? m->elf : NULL; /* until table_at() */
 	struct cached *c = &u->cached[((offset ^ (uintptr_t)elf) * 0x9e3779b97f4a7c15u) >> 51];
 	const struct unwind_table *t;
 	const struct unwind_row *row;
@@ -130,7 +131,7 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 	*end = m ? UNWIND_NO_CFI : UNWIND_NO_MAP;
 	if (!row)
 		return NULL;
-	*c = (struct cached){ elf, offset, t, unwind_row_rule(t, row) };
+	*c = (struct cached){ m->elf, offset, t, unwind_row_rule(t, row) };
 	return c;
 }
 
@@ -139,15 +140,6 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 static bool map_is_anonymous(const struct space_map *m)
 {
 	return m->elf && strncmp(elfcache_path(m->elf), "//anon", 6) == 0;
-}
-
-static uint64_t sum_code(struct bytes code)
-{
-	uint64_t sum = code.n;
-
-	for (size_t i = 0; i < code.n; i++)
-		sum = (sum ^ code.at[i]) * 0x100000001b3;
-	return sum;
 }
 
 /* The trampolines in @code; NULL: there are none, or no memory. */
@@ -182,7 +174,7 @@ int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 	r = found ? 0 : -ENOENT;
 	/* Code in which nothing is known is all the same one: JITs make it without end. */
 	if (found)
-		id.ino = sum_code(code);
+		id.ino = hash_bytes(hash_seed.begin, code.at, code.n);
 	m->elf = spaces_elf(u->spaces, &id);
 	m->pgoff = 0;
 	sp->gen = ++u->spaces->last_gen;

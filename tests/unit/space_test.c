@@ -716,7 +716,8 @@ static void files_not_opened(void **state)
 	const struct space *sp;
 	const struct space_map *m;
 	struct elfcache_stamp stamp;
-	int fd, own;
+	struct opener_root own;
+	int fd;
 
 	make_root(root, "a", "0", 1);
 	spaces_elsewhere(s, root);
@@ -729,9 +730,9 @@ static void files_not_opened(void **state)
 	s->retry_ns = 0;
 	fd = space_open(sp, m, &own, &stamp);
 	assert_true(fd >= 0);
-	assert_true(own >= 0); /* where its debug file would be */
+	assert_true(own.fd >= 0); /* where its debug file would be */
 	close(fd);
-	close(own);
+	close(own.fd);
 	elfcache_slow(s->elfs, m->elf, true); /* it takes too long just now */
 	assert_int_equal(-EAGAIN, space_open(sp, m, &own, &stamp));
 	elfcache_slow(s->elfs, m->elf, false);
