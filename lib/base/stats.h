@@ -58,6 +58,7 @@
 	X(unnamed, "Python functions, stacks or threads shown as [unnamed]: --memory was used up")   \
 	X(unmapped, "maps of code that were not kept: --memory was used up, no names there") \
 	X(remapped, "maps of code that were not kept: a process changes too many, no names there") \
+	X(renamed, "new names of threads that were not kept: a process gives too many")      \
 	X(unplaced, "native frames without source lines: --memory was used up")              \
 	X(nameless, "native names shown as [unknown] or [anon]: --memory was used up")       \
 	X(unread,                                                                            \

@@ -78,6 +78,8 @@ struct walk {
 	enum judgement latest; /* of the last sample, whose stack bytes were used */
 };
 
+enum { READER_RENAMED = 256 };
+
 struct reader {
 	struct reader_config *c;
 	struct cpu_slot *slot;
@@ -114,6 +116,8 @@ struct reader {
 	uint32_t wait; /* of capture/waits alone: Q_WAIT_* of what it reads; else 0 */
 	uint32_t sampled; /* bit e: since the last drain, by this CPU's own event e */
 	uint32_t pace;	  /* target.pace of the last sample by an event in c->paced; 0: none */
+	uint64_t renamed_ns[READER_RENAMED]; /* scan.c: from then on a process of this place may
+					      * rename threads again */
 	uint64_t way_out; /* ns: the longest from such a sample to where its thread was held */
 	uint64_t random;  /* state of a generator */
 	struct proof_stat_files stat_files;

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/stats.h"
 #include "capture/hold.h"
 #include "capture/reader_int.h"
@@ -253,6 +255,23 @@ static void tell_of_thread(struct reader *r, const struct side *s)
 		emit_control(r, CTL_ENDED, (struct ctl_msg){ .pid = s->pid, .ptid = s->tid });
 }
 
+/* A process that gives its threads new names all the time would fill our queue: false, it has done
+ * so too often within a second. Where the kernel's table tells names, it is asked for this one when
+ * the thread is sampled (emit_name()). */
+static bool may_rename(struct reader *r, const struct side *s)
+{
+	enum { A_SECOND = 5000 };
+	uint64_t *free_ns = &r->renamed_ns[hash_u64((uint32_t)s->pid) % READER_RENAMED];
+
+	if (s->time < *free_ns) {
+		ours_set(r->c->named, s->tid, false);
+		STATS_ADD(r->c->stats, renamed, 1);
+		return false;
+	}
+	*free_ns = clock_spend(*free_ns, s->time, 1000000000 / A_SECOND);
+	return true;
+}
+
 static void wake_namer(struct reader_config *c)
 {
 	if (c->namer_kick > 0 && !atomic_exchange(&c->named_due, true))
@@ -273,6 +292,8 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 	if (known && s.kind == SIDE_EXIT && r->c->waits)
 		wait_post_ended(r->c->waits, r->slot, s.tid, s.time);
 	if (known && !concerns(r, &s))
+		return;
+	if (known && s.kind == SIDE_COMM && !s.u.comm.exec && !may_rename(r, &s))
 		return;
 	/* What the kernel lost is in the books also where the queue has no room for the
 	 * record. */

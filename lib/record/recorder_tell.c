@@ -31,6 +31,8 @@ static const struct {
 	{ offsetof(struct stats, remapped),
 	  "a process that has many maps changes them all the time: code in some of them has no "
 	  "native names" },
+	{ offsetof(struct stats, renamed),
+	  "a process gives its threads new names all the time: some bear an earlier one" },
 	{ offsetof(struct stats, unlined),
 	  "Python functions say that they have more lines than perf.data has room for: some "
 	  "have no lines from here on" },

@@ -275,6 +275,31 @@ static void records_of_strangers(void **state)
 	ours_destroy(f->c.ours);
 }
 
+/* Of a process that gives its threads new names without end some are passed on, of another all, and
+ * that it has become another program always is. */
+static void names_without_end(void **state)
+{
+	enum { MANY = 20000, MOST = 5000 };
+	struct fake *f = *state;
+	struct reader *r = begin(f);
+	size_t passed = 0;
+
+	r->first_pos = 1;
+	for (int i = 0; i < MANY + 10; i++) {
+		comm(f, i < MANY ? 50 : 51, i == MANY / 2 ? PERF_RECORD_MISC_COMM_EXEC : 0);
+		reader_drain(r, 0, false);
+		f->page[0].data_tail = f->page[0].data_head;
+		f->n_side = 0;
+		assert_string_equal(fake_next(f), "");
+		passed += f->n_side;
+		if (i >= MANY || i == MANY / 2)
+			assert_int_equal(f->n_side, 1);
+	}
+	reader_destroy(r);
+	assert_in_range(passed, MOST, MOST + 20);
+	assert_int_equal(STATS_GET(&f->stats, renamed), MANY + 10 - passed);
+}
+
 /* Whether the control thread is told of the stranger @pid by what its ring holds. */
 static bool stranger_is_told(struct fake *f, pid_t pid)
 {
@@ -484,6 +509,7 @@ int main(void)
 		FAKE_TEST(waits_are_told),
 		FAKE_TEST(waits_of_whom),
 		FAKE_TEST(records_of_strangers),
+		FAKE_TEST(names_without_end),
 		FAKE_TEST(strangers_that_map_an_interpreter),
 		FAKE_TEST(losses),
 		FAKE_TEST(no_room_for_records),
