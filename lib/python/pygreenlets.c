@@ -195,7 +195,11 @@ int pygreenlets_find(struct rmem *m, const struct pylayout *l, raddr runtime,
 		return -ENOMEM;
 	*s = (struct search){ .m = m, .l = l, .ret = ret, .until_ns = until_ns };
 	r = rmem_read_u64(m, runtime + pyoff_get(l->runtime.interp_head), &interp);
-	for (int n = 0; r == 0 && interp && n < PYNAMES_INTERPS; n++) {
+	for (int n = 0; r == 0 && interp; n++) {
+		if (n == PYNAMES_INTERPS) {
+			ret->cut = true;
+			break;
+		}
 		r = read_interp(s, runtime, interp);
 		if (r == 0)
 			r = rmem_read_u64(m, interp + pyoff_get(l->interp.next), &interp);

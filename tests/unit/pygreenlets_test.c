@@ -175,6 +175,25 @@ static void are_in_each_interpreter(struct fix *f)
 	expect(f, 2, want, false);
 }
 
+/* Not all interpreters are looked at, and where there are more that is told. */
+static void are_in_many_interpreters(struct fix *f)
+{
+	for (int n = 1; n <= PYNAMES_INTERPS + 1; n++) {
+		raddr interp = n == 1 ? f->interp : world_interp(f->m.w);
+		struct pygreenlets g;
+
+		make_lists_of(f, interp);
+		if (n > 1)
+			import_greenlet(f, interp, "greenlet._greenlet");
+		put_object(f, list_of(f, interp, 0), f->greenlet);
+		assert_int_equal(find(f, UINT64_MAX, &g), 0);
+		assert_int_equal(g.n, gclayout_find(f->m.w->l.version)->of_runtime ?
+					      1 : MIN(n, PYNAMES_INTERPS));
+		assert_int_equal(g.cut, n > PYNAMES_INTERPS);
+		pygreenlets_deinit(&g);
+	}
+}
+
 /* Its layout is not known, or what is no greenlet has a type that looks like one's. */
 static void have_strange_types(struct fix *f)
 {
@@ -251,6 +270,7 @@ static void test_find(void **state)
 {
 	each(are_in_each_generation);
 	each(are_in_each_interpreter);
+	each(are_in_many_interpreters);
 	each(have_strange_types);
 	each(lose_their_place);
 	each(are_met_twice);
