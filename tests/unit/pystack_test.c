@@ -1879,6 +1879,18 @@ static void in_two_runtimes(struct fix *f)
 	assert_int_equal(r.anchors[1].n, 4);
 	assert_int_equal(r.tstate, second);
 	assert_ptr_equal(r.of, &o.of[0].target);
+	/* What befell one of them is told. */
+	for (const char *letter = "ac"; *letter; letter++) {
+		raddr at = code_of(f, *letter);
+		pyoff type = f->w->l.object.type;
+		uint64_t was = world_get(f->w, at, type);
+
+		pystack_forget_codes(f->p, f->t.program);
+		world_put(f->w, at, type, WORLD_NOWHERE, 8);
+		assert_string_equal(read_all(f, &o), "badcode");
+		world_put(f->w, at, type, was, 8);
+		assert_string_equal(read_all(f, &o), "a3 b3 c3 d3");
+	}
 	f->ts = second;
 	stack(f, "", NULL);
 	assert_string_equal(read_all(f, &o), "c3 d3");
@@ -2420,6 +2432,11 @@ static void entries_follow_the_threads_that_come_back(void **state)
 	for (pid_t tid = 1; tid <= 1000; tid++)
 		kept += pystack_thread(p, 2, tid, 0)->walks == (uint32_t)tid;
 	assert_true(kept > 600);
+	/* There are as many entries as ever may be, and some threads share one still. */
+	for (int round = 0; round < 20; round++)
+		for (pid_t tid = 1; tid <= N_THREADS; tid++)
+			pystack_thread(p, 2, tid, 0);
+	assert_int_equal(p->thread_mask, N_THREADS - 1);
 	pystack_destroy(p);
 }
 

@@ -370,8 +370,8 @@ static void *wait_in_vain(void *arg)
 
 enum { HANGING = 4711 }; /* a process */
 
-/* A reader whose thread waits, inside a read since the look before. */
-static struct reader *give_up(struct fake *f, pid_t pid)
+/* A reader whose thread waits, inside a read. */
+static struct reader *hang(struct fake *f, pid_t pid)
 {
 	struct cpu_slot *slot = &f->slots[0];
 	struct reader *r = begin(f);
@@ -388,6 +388,15 @@ static struct reader *give_up(struct fake *f, pid_t pid)
 	guarded_target(&r->mem, pid, 0);
 	slot->guard.turn |= 1;
 	epoch_enter(&f->targets.epoch, &slot->targets);
+	return r;
+}
+
+/* ... since the look before. */
+static struct reader *give_up(struct fake *f, pid_t pid)
+{
+	struct cpu_slot *slot = &f->slots[0];
+	struct reader *r = hang(f, pid);
+
 	assert_int_equal(reader_stuck(slot), 0);
 	assert_ptr_equal(slot->reader, r);
 	assert_true(slot->targets.in != 0);
@@ -428,6 +437,26 @@ static void readers_that_hang(void **state)
 	assert_null(slot->stuck);
 }
 
+/* One that hangs while all end is waited for now and then, until it is given up. */
+static void one_that_hangs_at_the_end(void **state)
+{
+	struct fake *f = *state;
+	struct cpu_slot *slot = &f->slots[0];
+	struct reader *r;
+
+	sem_init(&over, 0, 0);
+	r = hang(f, HANGING);
+	kicks = 0;
+	reader_stop(slot);
+	assert_null(slot->reader);
+	assert_ptr_equal(slot->stuck, r);
+	assert_true(r->stop);
+	assert_in_range(kicks, 2, 10);
+	sem_post(&over);
+	r->mem.returned = true;
+	assert_int_equal(reader_returned(slot), HANGING);
+}
+
 /* Codes bear the number of their reader: when these are used up there is no other. */
 static void readers_without_number(void **state)
 {
@@ -454,6 +483,7 @@ int main(void)
 		FAKE_TEST(by_when_its_ring_was_empty),
 		FAKE_TEST(who_is_woken),
 		FAKE_TEST(readers_that_hang),
+		FAKE_TEST(one_that_hangs_at_the_end),
 		FAKE_TEST(readers_without_number),
 	};
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -254,6 +255,47 @@ static void a_traced_process_is_refused(void **state)
 	assert_int_equal(-ESRCH, capture_stop.possible(&want, &err));
 }
 
+static void expect_no_descriptor(void)
+{
+	pid_t self = getpid();
+	struct rlimit was, none;
+	struct err err;
+	char want[32];
+	int r;
+
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = was;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	r = capture_stop_signal(&self, 1, NULL, 0, &err);
+	setrlimit(RLIMIT_NOFILE, &was);
+	assert_int_equal(-EMFILE, r);
+	snprintf(want, sizeof(want), "process %d can't be looked at", self);
+	assert_ptr_equal(err.text, strstr(err.text, want));
+}
+
+static void *waits_for(void *sem)
+{
+	while (sem_wait(sem) < 0)
+		;
+	return NULL;
+}
+
+/* Where descriptors have run out nobody knows which signals are taken, be it of a process with
+ * one thread, whose tasks are not listed, or with several. */
+static void no_descriptor_for_signals(void **state)
+{
+	pthread_t other;
+	sem_t end;
+
+	expect_no_descriptor();
+	sem_init(&end, 0, 0);
+	assert_int_equal(0, pthread_create(&other, NULL, waits_for, &end));
+	expect_no_descriptor();
+	sem_post(&end);
+	pthread_join(other, NULL);
+}
+
 static void *be_stops_reader(void *arg)
 {
 	struct cpus two = cpus_from(2, 1);
@@ -354,6 +396,7 @@ int main(void)
 		cmocka_unit_test_teardown(signals_blocked_for_a_moment, machine_end),
 		cmocka_unit_test(signals_of_other_threads),
 		cmocka_unit_test(a_traced_process_is_refused),
+		cmocka_unit_test(no_descriptor_for_signals),
 		cmocka_unit_test_teardown(stop_demands, machine_end),
 		cmocka_unit_test(stop_sheds_on_all_cpus),
 		cmocka_unit_test(stop_attaches_nobody),

@@ -207,11 +207,31 @@ static void at_its_end(void **state)
 	spaces_destroy(s);
 }
 
+/* A map for which there was no time may be an interpreter's. */
+static void not_where_a_map_was_left_out(void **state)
+{
+	enum { MANY = 20000 };
+	_cleanup_free_ char *plain = plain_file();
+	struct stats stats = { 0 };
+	struct spaces *s = begin_read(&stats, plain);
+
+	exec(s, 2, false);
+	for (uint64_t i = 0; i < MANY; i++)
+		map(s, 2, (MANY + 2 * i) * PAGE, PLAIN, plain);
+	assert_true(spaces_without_python(s, 2));
+	for (uint64_t i = 1; i < MANY / 2 && !STATS_GET(&stats, remapped); i++)
+		map(s, 2, (MANY - 2 * i) * PAGE, PLAIN, plain);
+	assert_int_equal(1, STATS_GET(&stats, remapped));
+	assert_false(spaces_without_python(s, 2));
+	spaces_destroy(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_tell),
 		cmocka_unit_test(only_what_was_told_since_an_exec),
+		cmocka_unit_test(not_where_a_map_was_left_out),
 		cmocka_unit_test(losses),
 		cmocka_unit_test(at_its_end),
 		cmocka_unit_test(code_in_memory),
