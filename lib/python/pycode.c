@@ -126,11 +126,9 @@ static int parts_parse(struct rmem *m, const struct pylayout *l, struct part par
 /* Bytes of @p's data that its head already holds. */
 static uint32_t part_have(const struct part *p)
 {
-	uint64_t skip = p->data - p->at;
+	uint64_t skip = p->data - p->at; /* of what lies below the head more than any head has */
 
-	if (p->data < p->at || skip >= p->head_n)
-		return 0;
-	return (uint32_t)MIN(p->n, p->head_n - skip);
+	return skip < p->head_n ? (uint32_t)MIN(p->n, p->head_n - skip) : 0;
 }
 
 /* Bytes [@from, @from + @n) of the part's data, @n at most p->n - @from. Fills what

@@ -42,7 +42,7 @@ static bool is_told(const struct pylayout *l, const uint64_t v[TOLD_N])
 {
 	const struct tasklayout *t = tasklayout_find(l, v[TASK_SIZE]);
 
-	return t && pyoff_has(t->node) && v[TASK_NODE] == pyoff_get(t->node) &&
+	return t && v[TASK_NODE] == pyoff_get(t->node) &&
 	       v[TASK_NAME] == pyoff_get(t->name) && v[TASK_CORO] == t->coro &&
 	       v[INTERP_SIZE] == l->interp.size && v[TSTATE_SIZE] >= l->tstate.size &&
 	       v[TSTATE_SIZE] <= UINT16_MAX && fits(v[INTERP_TASKS], 16, v[INTERP_SIZE]) &&
