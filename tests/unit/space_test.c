@@ -680,6 +680,8 @@ static void check_bytes(struct file_helper *by)
 	make_root(root, "a", "0123456789", 10);
 	elfcache_read_by(s->elfs, by);
 	spaces_elsewhere(s, root);
+	/* Whom we start does not get it. */
+	assert_int_equal(FD_CLOEXEC, fcntl(s->root, F_GETFD));
 	m = map_file(s, 5, "/a");
 	sp = spaces_find(s, 1);
 	assert_int_equal(10, space_read(sp, m, 0, got, 16));
