@@ -23,6 +23,7 @@ enum {
 struct found {
 	const struct tally_row *row;
 	size_t event;
+	uint64_t weight; /* of its function: the totals of all lines */
 };
 
 /* One function's lines, in their order. */
@@ -54,6 +55,27 @@ static int by_place(const void *a, const void *b)
 	int ret = by_function(x, y);
 
 	return ret ? ret : (x->row->line > y->row->line) - (x->row->line < y->row->line);
+}
+
+/* The hottest function first. */
+static int by_weight(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+
+	return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : by_place(a, b);
+}
+
+/* @f is in the order of places. */
+static void weigh(struct found *f, size_t n)
+{
+	for (size_t i = 0, k; i < n; i = k) {
+		uint64_t sum = 0;
+
+		for (k = i; k < n && !by_function(&f[k], &f[i]); k++)
+			sum += f[k].row->total;
+		for (size_t j = i; j < k; j++)
+			f[j].weight = sum;
+	}
 }
 
 /* The bytes of a regular file with a NUL behind, malloc'ed, and when it was changed. NULL: there
@@ -152,7 +174,8 @@ static size_t find(const struct source_events *e, const char *name, struct found
 	for (size_t k = 0; *ret && k < e->n; k++)
 		for (size_t i = 0; i < e->t[k].n; i++)
 			if (is_called(&e->t[k].rows[i], name))
-				(*ret)[n++] = (struct found){ &e->t[k].rows[i], k };
+				(*ret)[n++] = (struct found){ .row = &e->t[k].rows[i],
+							      .event = k };
 	return n;
 }
 
@@ -184,6 +207,8 @@ int source_print(const struct source_events *e, const char *name)
 	if (!n)
 		return none_called(e, name);
 	qsort(found, n, sizeof(*found), by_place);
+	weigh(found, n);
+	qsort(found, n, sizeof(*found), by_weight);
 	for (size_t i = 0; i < n; i += a.n) {
 		a.found = found + i;
 		for (a.n = 1; i + a.n < n && !by_function(&a.found[a.n], &a.found[0]);)

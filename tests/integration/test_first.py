@@ -36,6 +36,14 @@ def test_a_function_that_is_mistyped_has_a_nearest_one():
         harness.refused(1, "report", path, "--annotate", name, about=["no sample has a Python function '%s'%s" % (name, nearest.rstrip("'"))])
 
 
+def test_the_hottest_of_equally_called_functions_is_annotated_first():
+    path = os.path.join(harness.folder(), "a.folded")
+    with open(path, "w") as file:
+        file.write("p-1;main (a.py:1);f (b.py:1) 2\np-1;main (c.py:1);f (b.py:1) 5\np-1;main (c.py:2) 1\np-1;main (b.py:1) 3\n")
+    out = harness.pysampled("report", path, "--annotate", "main").ok().out
+    equal([line for line in out.splitlines() if " in " in line], ["# main in " + name for name in ("c.py", "b.py", "a.py")], "order")
+
+
 def test_a_script_that_cannot_be_run_is_python_s():
     folder = harness.folder()
     for name in "x.py", "y":
