@@ -150,8 +150,8 @@ static struct symbol symbol_in_file(struct symbolizer *s, const struct module *t
 static struct answer answer_map(struct symbolizer *s, const struct space *sp,
 				const struct space_map *m, uint64_t ip)
 {
-	const struct module *t = space_module(sp, m); /* of what is another file since, maybe */
 	struct answer a = { .of = sp->gen, .at = ip };
+	const struct module *t = space_module(sp, m);
 	const char *path = elfcache_path(m->elf);
 	uint64_t at = ip - m->lo + m->pgoff, vaddr;
 	char module[MODULE_NAME];
@@ -217,7 +217,7 @@ struct symbol symbolize(struct symbolizer *s, pid_t pid, uint64_t ip)
 		kept = answer_kept(s, sp->gen, ip);
 	if (kept)
 		return *kept;
-	a = answer_map(s, sp, space_at(sp, ip), ip);
+	a = answer_map(s, sp, m, ip);
 	*answer_slot(s, a.of, a.at) = a;
 	return a.symbol;
 }

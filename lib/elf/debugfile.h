@@ -10,18 +10,6 @@
 
 #include "elf/elfimage.h"
 
-/* Which root folder one is, of all that there are. All 0: ours. Who makes itself a root can put
- * into it what it likes: what is found there says nothing of the same file in another root. */
-struct debugfile_root {
-	uint64_t mount, ino, changed_ns;
-};
-
-static inline bool debugfile_same_root(const struct debugfile_root *a,
-				       const struct debugfile_root *b)
-{
-	return a->mount == b->mount && a->ino == b->ino && a->changed_ns == b->changed_ns;
-}
-
 /* A debug file as the stripped file names it. Another process may have made this: no byte of
  * it is trusted. */
 struct debugfile_want {

@@ -165,9 +165,8 @@ void elfcache_destroy(struct elfcache *c)
 
 static bool id_same(const struct elfcache_id *a, const struct elfcache_id *b)
 {
-	return a->dev == b->dev && a->ino == b->ino &&
+	return a->dev == b->dev && a->ino == b->ino && a->view == b->view &&
 	       (!a->generation || !b->generation || a->generation == b->generation) &&
-	       debugfile_same_root(&a->root, &b->root) &&
 	       strcmp(a->path, b->path) == 0;
 }
 
@@ -206,11 +205,6 @@ struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *
 const char *elfcache_path(const struct elfcache_elf *e)
 {
 	return e->id.path;
-}
-
-const struct elfcache_id *elfcache_id(const struct elfcache_elf *e)
-{
-	return &e->id;
 }
 
 bool elfcache_wants_file(const struct elfcache_elf *e)
@@ -258,19 +252,19 @@ void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow)
 		c->slow[i] = c->slow[--c->n_slow];
 }
 
-static size_t slow_of_device(const struct elfcache *c, uint64_t dev)
+static size_t slow_of_device(const struct elfcache *c, const struct elfcache_id *id)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_slow; i++)
-		n += c->slow[i]->id.dev == dev;
+		n += c->slow[i]->id.dev == id->dev && c->slow[i]->id.view == id->view;
 	return n;
 }
 
 bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e)
 {
 	return c->n_slow == MAX_SLOW || slow_find(c, e) < c->n_slow ||
-	       slow_of_device(c, e->id.dev) >= MAX_SLOW_OF_DEVICE;
+	       slow_of_device(c, &e->id) >= MAX_SLOW_OF_DEVICE;
 }
 
 int elfcache_reading_ms(const struct elfcache_elf *e)
@@ -280,7 +274,7 @@ int elfcache_reading_ms(const struct elfcache_elf *e)
 
 int elfcache_patience(const struct elfcache *c, const struct elfcache_elf *e, int ms)
 {
-	return slow_of_device(c, e->id.dev) ? ms / LESS_PATIENCE : ms;
+	return slow_of_device(c, &e->id) ? ms / LESS_PATIENCE : ms;
 }
 
 bool elfcache_pending(const struct elfcache_elf *e)

@@ -13,14 +13,14 @@
 #include <stdint.h>
 
 #include "base/base.h"
-#include "elf/debugfile.h"
 
 /* A file by its identity. Lives until elfcache_sweep() finds that nobody keeps it; its module
- * may be dropped when the cache is full. */
+ * may be dropped when the cache is full. @view: proc_view() of who maps it: in another root there
+ * is another way to it, and there are other debug files. */
 struct elfcache_id {
 	uint64_t dev, ino, generation; /* generation 0: not known, matches any */
+	uint64_t view;
 	const char *path;
-	struct debugfile_root root; /* where its debug file may be */
 };
 
 /* By what it is noticed that something else is in a file than before. */
@@ -68,7 +68,6 @@ void elfcache_keep(struct elfcache_elf *e);
 size_t elfcache_sweep(struct elfcache *c);
 
 const char *elfcache_path(const struct elfcache_elf *e);
-const struct elfcache_id *elfcache_id(const struct elfcache_elf *e);
 
 /* Has it no descriptor and no module: never given, or dropped since? No longer after many
  * misses. */
@@ -111,7 +110,8 @@ void elfcache_note_id(struct elfcache_elf *e, struct bytes id);
 struct bytes elfcache_build_id(const struct elfcache_elf *e);
 
 /* Something takes too long with this file: it is left alone until it no longer does. Others of
- * its device are waited for less; and are left alone, too, while too many of it are slow. */
+ * its device, in the same view, are waited for less; and are left alone, too, while too many of
+ * it are slow. */
 void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow);
 bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e);
 

@@ -27,37 +27,21 @@ struct question {
 struct answer {
 	int result;
 	struct stat st;
-	struct debugfile_root root;
 };
 
 /* ---- Where it is done ---- */
 
-/* The number of the mount that @fd was opened in. 0: it can't be told. */
-static uint64_t mount_of(int fd)
-{
-	_cleanup_free_ char *text = NULL;
-	const char *at;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	at = proc_read_file(path, &text, NULL) == 0 ? strstr(text, "mnt_id:") : NULL;
-	return at ? strtoull(at + strlen("mnt_id:"), NULL, 10) : 0;
-}
-
-static int root_of(pid_t pid, struct debugfile_root *which)
+static int root_of(pid_t pid)
 {
 	struct stat ours, its;
 	int root = rootfile_root(pid);
 
-	if (root < 0 || stat("/", &ours) < 0 || fstat(root, &its) < 0 ||
-	    (ours.st_dev == its.st_dev && ours.st_ino == its.st_ino)) {
-		base_close(&root);
-		return -1;
+	if (root >= 0 && stat("/", &ours) == 0 && fstat(root, &its) == 0 &&
+	    ours.st_dev == its.st_dev && ours.st_ino == its.st_ino) {
+		close(root);
+		root = -1;
 	}
-	*which = (struct debugfile_root){ mount_of(root), its.st_ino,
-					  (uint64_t)its.st_ctim.tv_sec * 1000000000 +
-						  (uint64_t)its.st_ctim.tv_nsec };
-	return root;
+	return MAX(root, -1);
 }
 
 static int look(int fd, struct stat *st)
@@ -106,21 +90,20 @@ static int send_debug(int socket, char *message, size_t n, size_t set_at,
 }
 
 /* What is opened goes to @opened: a file, and a root. */
-static int serve_one(struct question *q, const int *fds, int n, struct answer *a,
+static int serve_one(struct question *q, const int *fds, int n, struct stat *st,
 		     int opened[2])
 {
 	q->map.path = q->path;
 	switch (q->kind) {
 	case OPEN_MAP:
-		opened[0] = look(proc_map_look(q->pid, &q->map), &a->st);
-		if (opened[0] >= 0 && q->wants_root)
-			opened[1] = root_of(q->pid, &a->root);
+		opened[0] = look(proc_map_look(q->pid, &q->map), st);
+		opened[1] = opened[0] >= 0 && q->wants_root ? root_of(q->pid) : -1;
 		return opened[0];
 	case OPEN_PATH:
-		opened[0] = look(rootfile_look(n > 0 ? fds[0] : -1, q->path), &a->st);
+		opened[0] = look(rootfile_look(n > 0 ? fds[0] : -1, q->path), st);
 		return opened[0];
 	case OPEN_STAT:
-		return n < 1 ? -EPROTO : fstat(fds[0], &a->st) < 0 ? -errno : 0;
+		return n < 1 ? -EPROTO : fstat(fds[0], st) < 0 ? -errno : 0;
 	case OPEN_SEND:
 		return n < 2 ? -EPROTO : send_opened(q->message, q->n, fds, (size_t)n - 1);
 	case OPEN_DEBUG:
@@ -142,7 +125,7 @@ void opener_serve(int socket)
 
 		memset(&a, 0, sizeof(a));
 		opened[0] = opened[1] = -1;
-		a.result = n < 0 ? n : serve_one(&q, fds, n, &a, opened);
+		a.result = n < 0 ? n : serve_one(&q, fds, n, &a.st, opened);
 		for (int i = 0; i < 2; i++)
 			if (opened[i] >= 0)
 				have[k++] = opened[i];
@@ -171,10 +154,11 @@ static int send_question(const void *arg, int socket)
 
 /* The answer, with up to @most of two descriptors in @got, -1 where there is none. Who is ended
  * while it opens is asked for once more: what it opens does not end it. */
-static int have_done(struct pool *p, const struct asking *asking, int ms, struct answer *a,
+static int have_done(struct pool *p, const struct asking *asking, int ms, struct stat *st,
 		     int got[2], int most)
 {
 	int taken[FDPASS_MAX], k = -EPIPE, socket;
+	struct answer a;
 
 	got[0] = got[1] = -1;
 	for (int i = 0; i < 2 && k == -EPIPE; i++) {
@@ -183,20 +167,22 @@ static int have_done(struct pool *p, const struct asking *asking, int ms, struct
 			return proc_is_short(socket) ? socket : -EAGAIN;
 		if (!pool_answers(p, socket, ms))
 			return -ETIMEDOUT;
-		k = fdpass_receive(socket, a, sizeof(*a), taken);
+		k = fdpass_receive(socket, &a, sizeof(a), taken);
 		if (k < 0)
 			close(socket);
 	}
 	if (k < 0)
 		return proc_is_short(k) ? k : -EAGAIN;
 	pool_give(p, socket);
-	if (k > most || (k > 0 && a->result < 0)) {
+	if (st)
+		*st = a.st;
+	if (k > most || (k > 0 && a.result < 0)) {
 		fdpass_close(taken, k);
 		return -EAGAIN;
 	}
 	for (int i = 0; i < k; i++)
 		got[i] = taken[i];
-	return a->result;
+	return a.result;
 }
 
 static bool path_fits(struct question *q, const char *path)
@@ -210,58 +196,49 @@ static bool path_fits(struct question *q, const char *path)
 }
 
 int opener_map(struct pool *openers, pid_t pid, const struct proc_map *m, int ms,
-	       struct stat *st, struct opener_root *root)
+	       struct stat *st, int *root)
 {
 	struct question q = { .kind = OPEN_MAP, .pid = pid, .map = *m, .wants_root = root };
-	struct answer a = { 0 };
 	int got[2], r;
 
-	if (root)
-		*root = (struct opener_root){ -1 };
 	if (!path_fits(&q, m->path))
 		return -ENAMETOOLONG;
 	q.map.path = NULL;
 	if (openers) {
-		r = have_done(openers, &(struct asking){ &q, NULL, 0 }, ms, &a, got,
+		r = have_done(openers, &(struct asking){ &q, NULL, 0 }, ms, st, got,
 			      root ? 2 : 1);
 	} else {
 		got[1] = -1;
-		r = got[0] = look(proc_map_open(pid, m), &a.st);
+		r = got[0] = look(proc_map_open(pid, m), st);
 		if (r >= 0 && root)
-			got[1] = root_of(pid, &a.root);
+			got[1] = root_of(pid);
 	}
-	*st = a.st;
 	if (root)
-		*root = (struct opener_root){ got[1], a.root };
+		*root = got[1];
 	return r < 0 ? r : got[0] < 0 ? -EAGAIN : got[0];
 }
 
 int opener_path(struct pool *openers, int root, const char *path, int ms, struct stat *st)
 {
 	struct question q = { .kind = OPEN_PATH };
-	struct answer a = { 0 };
 	int got[2], r;
 
 	if (!path_fits(&q, path))
 		return -ENAMETOOLONG;
 	if (!openers)
 		return look(rootfile_open(root, path), st);
-	r = have_done(openers, &(struct asking){ &q, &root, root >= 0 }, ms, &a, got, 1);
-	*st = a.st;
+	r = have_done(openers, &(struct asking){ &q, &root, root >= 0 }, ms, st, got, 1);
 	return r < 0 ? r : got[0] < 0 ? -EAGAIN : got[0];
 }
 
 int opener_stat(struct pool *openers, int fd, int ms, struct stat *st)
 {
 	const struct question q = { .kind = OPEN_STAT };
-	struct answer a = { 0 };
-	int got[2], r;
+	int got[2];
 
 	if (!openers)
 		return fstat(fd, st) < 0 ? -errno : 0;
-	r = have_done(openers, &(struct asking){ &q, &fd, 1 }, ms, &a, got, 0);
-	*st = a.st;
-	return r;
+	return have_done(openers, &(struct asking){ &q, &fd, 1 }, ms, st, got, 0);
 }
 
 static bool put_message(struct question *q, const void *message, size_t n)
@@ -277,7 +254,6 @@ int opener_send(struct pool *openers, int socket, const void *message, size_t n,
 		const int *fds, size_t n_fds, int ms)
 {
 	struct question q = { .kind = OPEN_SEND };
-	struct answer a;
 	int send[FDPASS_MAX] = { socket }, got[2], flags = fcntl(fds[0], F_GETFL);
 
 	if (flags < 0 || n_fds >= FDPASS_MAX || !put_message(&q, message, n))
@@ -285,7 +261,7 @@ int opener_send(struct pool *openers, int socket, const void *message, size_t n,
 	if (!(flags & O_PATH) || !openers)
 		return fdpass_send(socket, message, n, fds, n_fds);
 	memcpy(send + 1, fds, n_fds * sizeof(*fds));
-	return have_done(openers, &(struct asking){ &q, send, n_fds + 1 }, ms, &a, got, 0);
+	return have_done(openers, &(struct asking){ &q, send, n_fds + 1 }, ms, NULL, got, 0);
 }
 
 int opener_debug(struct pool *openers, int socket, void *message, size_t n, size_t set_at,
@@ -293,11 +269,10 @@ int opener_debug(struct pool *openers, int socket, void *message, size_t n, size
 {
 	struct question q = { .kind = OPEN_DEBUG, .want = *want, .set_at = (uint32_t)set_at };
 	const int fds[] = { socket, root };
-	struct answer a;
 	int got[2];
 
 	if (!path_fits(&q, beside) || !put_message(&q, message, n))
 		return -EINVAL;
-	return have_done(openers, &(struct asking){ &q, fds, root >= 0 ? 2 : 1 }, -1, &a, got,
+	return have_done(openers, &(struct asking){ &q, fds, root >= 0 ? 2 : 1 }, -1, NULL, got,
 			 0);
 }

@@ -17,20 +17,14 @@
 #include "sys/fdpass.h"
 #include "sys/proc_maps.h"
 
-/* The root of a process. */
-struct opener_root {
-	int fd; /* -1: it is ours */
-	struct debugfile_root which;
-};
-
 /* In all of these: @openers NULL: the calling thread does it, and files are open for reading.
  * Waits @ms for the answer, -1: for ever. -ETIMEDOUT: there was none; -EAGAIN: processes or
  * descriptors had run out; -errno. */
 
 /* As proc_map_open(), with what fstat() says in @st, and in @root (NULL: it is not wanted) the
- * root of @pid. */
+ * root of @pid, -1 if that is ours. */
 int opener_map(struct pool *openers, pid_t pid, const struct proc_map *m, int ms,
-	       struct stat *st, struct opener_root *root);
+	       struct stat *st, int *root);
 
 /* As rootfile_open(). */
 int opener_path(struct pool *openers, int root, const char *path, int ms, struct stat *st);

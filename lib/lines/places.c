@@ -131,8 +131,7 @@ static int file_of(struct places *p, const struct space *sp, const struct space_
 {
 	struct file *f = p->file;
 	struct elfcache_stamp unused;
-	struct opener_root root;
-	int fd;
+	int root = -1, fd;
 
 	for (size_t i = 0; i < p->n_files; i++, f++)
 		if (f->version == elfcache_version(m->elf))
@@ -143,14 +142,9 @@ static int file_of(struct places *p, const struct space *sp, const struct space_
 	fd = space_open(sp, m, &root, &unused);
 	if (fd == -EAGAIN)
 		return -1;
-	/* Its symbols were not looked for there. */
-	if (!debugfile_same_root(&root.which, &elfcache_id(m->elf)->root)) {
-		base_close(&root.fd);
-		root.fd = -1;
-	}
 	*f = (struct file){ .version = elfcache_version(m->elf),
 			    .fd = fd,
-			    .root = root.fd,
+			    .root = root,
 			    .path = strdup(elfcache_path(m->elf)) };
 	if (!f->path)
 		file_close(f);

@@ -14,6 +14,7 @@
 #include "modules/jit.h"
 #include "base/stats.h"
 #include "modules/space_file.h"
+#include "sys/proc.h"
 
 enum {
 	MAX_SPACES = 32768,
@@ -87,12 +88,14 @@ static uint64_t nothing_lost(const struct spaces *s)
 /* From here on all that it maps is told; what was announced by us is what it had mapped. */
 static void space_exec(struct spaces *s, const struct side *side)
 {
-	struct space *sp;
+	struct space *sp = *space_slot(s, side->pid);
+	uint64_t view = sp ? sp->view : 0;
 
 	space_drop(s, side->pid);
 	sp = side->announced ? NULL : space_get(s, side->pid);
 	if (!sp)
 		return;
+	sp->view = view;
 	sp->since_ns = side->time;
 	sp->gen = ++s->last_gen;
 	sp->whole = nothing_lost(s);
@@ -266,6 +269,8 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent, uint64_t tim
 		return;
 	to->gen = ++s->last_gen;
 	to->since_ns = time;
+	to->view = from ? from->view : 0;
+	to->viewed = from && from->viewed;
 	if (from && from->n == 0)
 		to->whole = from->whole;
 	if (!from || from->n == 0 || space_reserve(to, from->n) < 0)
@@ -312,50 +317,21 @@ struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id)
 	return elfcache_get(s->elfs, id);
 }
 
-/* What is known of a file by who has another root counts no more for @sp. NULL: no room. */
-static struct elfcache_elf *move_to_root(struct space *sp, struct elfcache_elf *elf,
-					 const struct debugfile_root *root)
+/* Let @elf have its file, while the process is there; @needed: its module is wanted now. */
+static void map_open(const struct space *sp, const struct space_map *m, bool needed)
 {
-	struct elfcache_id id = *elfcache_id(elf);
-	struct elfcache_elf *its;
-
-	if (debugfile_same_root(&id.root, root))
-		return elf;
-	id.root = *root;
-	its = spaces_elf(sp->of, &id);
-	for (size_t i = 0; its && i < sp->n; i++)
-		if (sp->map[i].elf == elf)
-			sp->map[i].elf = its;
-	sp->gen = ++sp->of->last_gen;
-	return its;
-}
-
-/* Let the file of @m have its descriptor, while the process is there; @needed: its module is
- * wanted now. What is known of it from now on; NULL: no room. */
-static struct elfcache_elf *map_open(struct space *sp, const struct space_map *m, bool needed)
-{
-	struct elfcache_elf *elf = m->elf;
 	struct elfcache_stamp stamp;
-	struct opener_root root;
-	int fd = space_open(sp, m, &root, &stamp);
+	int root, fd = space_open(sp, m, &root, &stamp);
 
-	if (fd < 0) {
-		if (fd != -EAGAIN)
-			elfcache_missed(elf);
-		return elf;
+	if (fd >= 0) {
+		if (elfcache_wants_file(m->elf))
+			elfcache_note_stamp(m->elf, &stamp, m->told_ns);
+		(needed ? elfcache_give_fd : elfcache_offer_fd)(sp->of->elfs, m->elf, fd,
+								root);
+		sp->of->n_opened++;
+	} else if (fd != -EAGAIN) {
+		elfcache_missed(m->elf);
 	}
-	elf = move_to_root(sp, elf, &root.which);
-	if (!elf) {
-		space_note_unread(sp->of);
-		close(fd);
-		base_close(&root.fd);
-		return NULL;
-	}
-	if (elfcache_wants_file(elf))
-		elfcache_note_stamp(elf, &stamp, m->told_ns);
-	(needed ? elfcache_give_fd : elfcache_offer_fd)(sp->of->elfs, elf, fd, root.fd);
-	sp->of->n_opened++;
-	return elf;
 }
 
 /* True: a file that was read may be looked at again. Some are each second, for each look takes a
@@ -417,7 +393,7 @@ static void jit_learn(struct space *sp, const struct space_map *m)
 
 /* Of an interpreter some ms that are sure to be needed: before the samples rather than among
  * them. */
-static void give_file(struct space *sp, struct space_map *m)
+static void give_file(struct space *sp, const struct space_map *m)
 {
 	struct spaces *s = sp->of;
 	const char *path = elfcache_path(m->elf);
@@ -426,9 +402,18 @@ static void give_file(struct space *sp, struct space_map *m)
 	if (strcmp(path, "[vdso]") == 0 && (!s->elsewhere || s->same_kernel))
 		vdso_give(s, m->elf);
 	else if (!s->later && (needed || !elfcache_is_put_off(m->elf)))
-		m->elf = map_open(sp, m, needed);
-	if (needed && !s->later && m->elf)
+		map_open(sp, m, needed);
+	if (needed && !s->later)
 		elfcache_module(s->elfs, m->elf);
+}
+
+/* Which root it has is asked once, with its first file. */
+static uint64_t view_of(struct space *sp)
+{
+	if (!sp->viewed && !sp->of->elsewhere)
+		proc_view(sp->pid, &sp->view);
+	sp->viewed = true;
+	return sp->view;
 }
 
 static void side_mmap(struct spaces *s, struct side *side)
@@ -454,6 +439,7 @@ static void side_mmap(struct spaces *s, struct side *side)
 	if (!sp->since_ns)
 		sp->since_ns = side->time;
 	if (keep) {
+		id.view = m.ino ? view_of(sp) : 0;
 		m.elf = spaces_elf(s, &id);
 		if (!m.elf)
 			space_note_unread(s);
@@ -559,11 +545,11 @@ struct space_map *space_at(const struct space *sp, uint64_t addr)
 
 const struct module *space_module(const struct space *sp, const struct space_map *m)
 {
-	struct elfcache_elf *elf = m->elf;
-
-	if (elf && elfcache_wants_file(elf))
-		elf = map_open(spaces_find(sp->of, sp->pid), m, true);
-	return elf ? elfcache_module(sp->of->elfs, elf) : NULL;
+	if (!m->elf)
+		return NULL;
+	if (elfcache_wants_file(m->elf))
+		map_open(sp, m, true);
+	return elfcache_module(sp->of->elfs, m->elf);
 }
 
 /* Code in no file may be anything. */

@@ -34,6 +34,8 @@ struct space {
 	pid_t forked_from; /* 0: not known */
 	uint64_t whole;	   /* not 0: all of it was told since its exec, but for what was lost */
 	uint64_t since_ns; /* the process had its number then; 0: not known */
+	uint64_t view;	   /* proc_view(); until it was looked at, of what it came from */
+	bool viewed;
 };
 
 enum {
@@ -61,6 +63,7 @@ struct spaces {
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
 	bool ids, later;
+	bool hung; /* a process was met that nobody can look at */
 	bool elsewhere; /* spaces_elsewhere(): files lie below @root */
 	int root;	/* ... a folder, or < 0: there are none */
 	bool same_kernel; /* spaces_same_kernel() */
@@ -118,8 +121,7 @@ struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id);
 struct space_map *space_at(const struct space *sp, uint64_t addr);
 
 /* The module of the map's file, opened again if need be; NULL: no file, or it can't be read
- * any more, or not yet. Valid until the next call. In @sp, but not in a copy of @m, its elf may be
- * another one from now on. */
+ * any more, or not yet. Valid until the next call. */
 const struct module *space_module(const struct space *sp, const struct space_map *m);
 
 #endif

@@ -57,13 +57,14 @@ struct proc_map space_proc_map(const struct space_map *m, const char *path)
 struct opening {
 	pid_t pid;
 	uint64_t since_ns; /* it had that number then; 0: not known */
+	uint64_t view;	   /* proc_view() of it, when it was asked */
 	struct proc_map map;
 	char path[PATH_MAX];
 	uint64_t told_ns;	/* as of its map */
 	struct elfcache_stamp stamp; /* of what was opened */
 	bool elsewhere; /* below @root, whoever mapped it */
-	int fd;
-	struct opener_root root; /* of its process */
+	int fd, root;	/* root: of its process; -1: ours */
+	ino_t ino;	/* of what was opened */
 	bool wants_id;
 	struct file_helper *files; /* ... by it; NULL: here */
 	bool lacks;		   /* ... and it could not, for want of something */
@@ -93,15 +94,20 @@ static void read_id(struct opening *o)
 	elfimage_deinit(&im);
 }
 
-/* Whoever has the number by now has other files, and a root of its own: of it only a file that
- * is known to be the same counts. */
-static void forget_strangers(struct opening *o, const struct stat *st)
+/* Whoever has the number by now has other files, and a root of its own, as has who changed it:
+ * only a file that is known to be the same counts. */
+static void forget_strangers(struct opening *o)
 {
-	if (o->fd < 0 || !o->since_ns || proc_was_there(o->pid, o->since_ns))
+	bool same = o->ino == o->map.ino;
+	uint64_t view = o->view;
+
+	if (o->elsewhere || o->fd < 0 || !o->since_ns || (same && o->root < 0) ||
+	    (proc_was_there(o->pid, o->since_ns) &&
+	     (o->root < 0 || (proc_view(o->pid, &view) == 0 && view == o->view))))
 		return;
-	base_close(&o->root.fd);
-	o->root = (struct opener_root){ -1 };
-	if (st->st_ino == o->map.ino)
+	base_close(&o->root);
+	o->root = -1;
+	if (same)
 		return;
 	base_close(&o->fd);
 	o->fd = -ESTALE;
@@ -134,8 +140,9 @@ static void open_mapped(struct opening *o)
 {
 	struct stat st = { 0 };
 
-	o->fd = opener_map(file_helper_openers(o->files), o->pid, &o->map, -1, &st, &o->root);
-	forget_strangers(o, &st);
+	o->fd = opener_map(file_helper_openers(o->files), o->pid, &o->map, -1, &st,
+			   o->map.here ? NULL : &o->root);
+	o->ino = st.st_ino;
 	o->stamp = (struct elfcache_stamp){ (uint64_t)st.st_size, ns_of(&st.st_mtim) };
 	forget_changed(o);
 }
@@ -146,8 +153,8 @@ static void opening_run(void *arg)
 
 	if (!o->elsewhere) {
 		open_mapped(o);
-	} else if (o->root.fd >= 0) {
-		o->fd = rootfile_open(o->root.fd, o->path);
+	} else if (o->root >= 0) {
+		o->fd = rootfile_open(o->root, o->path);
 	}
 	if (o->fd < 0)
 		return;
@@ -166,8 +173,8 @@ static void opening_drop(void *arg)
 
 	if (o->fd >= 0)
 		close(o->fd);
-	if (o->root.fd >= 0)
-		close(o->root.fd);
+	if (o->root >= 0)
+		close(o->root);
 	file_helper_unref(o->files);
 	free(o);
 }
@@ -200,9 +207,11 @@ static struct opening *opening_make(const struct space *sp, const struct space_m
 	o->n = n_bytes;
 	o->elsewhere = sp->of->elsewhere;
 	o->files = file_helper_ref(elfcache_reader(sp->of->elfs));
-	o->root.fd = sp->of->root < 0 ? -1 : fcntl(sp->of->root, F_DUPFD_CLOEXEC, 0);
+	o->root = sp->of->root < 0 ? -1 : fcntl(sp->of->root, F_DUPFD_CLOEXEC, 0);
 	o->fd = -ENOENT;
 	o->map = space_proc_map(m, o->path);
+	o->view = sp->view;
+	o->map.here = !sp->view;
 	memcpy(o->path, path, n + 1);
 	o->map.deleted = n > cut && strcmp(path + n - cut, gone) == 0;
 	if (o->map.deleted)
@@ -224,6 +233,16 @@ static void stuck_poll(struct spaces *s)
 	}
 }
 
+/* A process that nobody can look at (ask.h) holds up who opens a file through it. */
+static bool process_hangs(struct spaces *s, const struct opening *o)
+{
+	struct stat st;
+	bool hangs = !o->elsewhere && proc_map_stat(o->pid, &o->map, &st) == -ETIMEDOUT;
+
+	s->hung |= hangs;
+	return hangs;
+}
+
 /* Have it done, soon. NULL: it was not, or can't be now. */
 static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 				      struct elfcache_elf *elf)
@@ -233,7 +252,8 @@ static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 	stuck_poll(s);
 	if (!o)
 		return NULL;
-	if (elfcache_is_slow(s->elfs, elf) || s->n_stuck == SPACE_MAX_STUCK) {
+	if (elfcache_is_slow(s->elfs, elf) || s->n_stuck == SPACE_MAX_STUCK ||
+	    (s->hung && process_hangs(s, o))) {
 		opening_drop(o);
 		return NULL;
 	}
@@ -241,7 +261,12 @@ static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 	if (!l) {
 		opening_drop(o);
 		ran_out(s);
-	} else if (!later_wait(l, elfcache_patience(s->elfs, elf, PATIENCE_MS))) {
+	} else if (later_wait(l, elfcache_patience(s->elfs, elf, PATIENCE_MS))) {
+		forget_strangers(o);
+	} else if (process_hangs(s, o)) {
+		later_release(l);
+		l = NULL;
+	} else {
 		elfcache_slow(s->elfs, elf, true);
 		s->stuck[s->n_stuck].later = l, s->stuck[s->n_stuck++].elf = elf;
 		l = NULL;
@@ -296,7 +321,7 @@ int space_look(const struct space *sp, const struct space_map *m,
 	return r;
 }
 
-int space_open(const struct space *sp, const struct space_map *m, struct opener_root *root,
+int space_open(const struct space *sp, const struct space_map *m, int *root,
 	       struct elfcache_stamp *stamp)
 {
 	struct opening *o;
@@ -310,11 +335,11 @@ int space_open(const struct space *sp, const struct space_map *m, struct opener_
 		space_note_unread(sp->of);
 	if (o->n_id)
 		elfcache_note_id(m->elf, (struct bytes){ o->id, o->n_id });
-	*root = (struct opener_root){ -1 };
+	*root = -1;
 	*stamp = o->stamp;
 	if (fd >= 0) {
 		*root = o->root;
-		o->fd = o->root.fd = -1;
+		o->fd = o->root = -1;
 	}
 	later_release(l);
 	if (!proc_is_short(fd) && fd != -EAGAIN) /* as opener_map() says that nobody opens */

@@ -6,15 +6,14 @@
 #ifndef SPACE_FILE_H
 #define SPACE_FILE_H
 
-#include "elf/opener.h"
 #include "modules/space.h"
 #include "sys/proc_maps.h"
 
-/* Open the file behind a map (elf is not NULL) and, in @root, the root of its process; in
- * @stamp what it is by now. In a thread of its own, so that it takes at most a second. A
- * descriptor; -EAGAIN: too slow, or no descriptors left, now; -ESTALE: what was mapped is no
- * more in it; -errno. */
-int space_open(const struct space *sp, const struct space_map *m, struct opener_root *root,
+/* Open the file behind a map (elf is not NULL) and, in @root, the root of its process, -1 if
+ * that is ours; in @stamp what it is by now. In a thread of its own, so that it takes at most a
+ * second. A descriptor; -EAGAIN: too slow, or no descriptors left, now; -ESTALE: what was
+ * mapped is no more in it; -errno. */
+int space_open(const struct space *sp, const struct space_map *m, int *root,
 	       struct elfcache_stamp *stamp);
 
 /* The same, without a descriptor: 0. */

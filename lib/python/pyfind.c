@@ -413,7 +413,7 @@ static bool proven_by_debug(const struct search *s, const struct look *k)
 {
 	struct pyfind_debug debug;
 
-	return pyfind_debug_known(s, k->mod, &k->file, &debug) && debug.proven;
+	return pyfind_cache_debug(&k->file, s->pid, &debug) && debug.proven;
 }
 
 /* The interpreter of @k, loaded at @bias. Its version is what this process tells: another one may

@@ -169,14 +169,18 @@ bool pyfind_cache_proven_by(const struct pyfind_file *file, const struct pylayou
 	return look_up(file, &e) && e.proven && !memcmp(&e.layout, layout, sizeof(*layout));
 }
 
-bool pyfind_cache_debug(const struct pyfind_file *file, struct pyfind_debug *ret)
+bool pyfind_cache_debug(const struct pyfind_file *file, pid_t pid, struct pyfind_debug *ret)
 {
 	struct entry e;
-	bool asked = look_up(file, &e) && e.asked;
+	uint64_t view = 0;
+	bool known = look_up(file, &e) && e.asked;
 
-	if (asked)
-		*ret = e.debug;
-	return asked;
+	if (known)
+		proc_view(pid, &view);
+	if (!known || e.debug.view != view)
+		return false;
+	*ret = e.debug;
+	return true;
 }
 
 void pyfind_cache_keep_debug(const struct pyfind_file *file, const struct pyfind_debug *d)

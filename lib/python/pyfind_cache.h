@@ -10,7 +10,6 @@
 
 #include <sys/stat.h>
 
-#include "elf/debugfile.h"
 #include "elf/elfpython.h"
 #include "offsets/pylayout.h"
 
@@ -51,12 +50,12 @@ bool pyfind_cache_proven_by(const struct pyfind_file *file, const struct pylayou
 struct pyfind_debug {
 	int code; /* 0; -ENOENT nothing tells */
 	bool separate, proven; /* it is in a debug file; and it is what the file was proven by */
-	struct debugfile_root root; /* where the debug file was looked for */
+	uint64_t view; /* proc_view() of the process through which the debug file was looked for */
 	struct pylayout layout;
 };
 
-/* What was kept of @file. False: nothing. */
-bool pyfind_cache_debug(const struct pyfind_file *file, struct pyfind_debug *ret);
+/* What was kept of @file. False: nothing, or by what is in another root than @pid's. */
+bool pyfind_cache_debug(const struct pyfind_file *file, pid_t pid, struct pyfind_debug *ret);
 void pyfind_cache_keep_debug(const struct pyfind_file *file, const struct pyfind_debug *d);
 
 #endif

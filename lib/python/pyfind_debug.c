@@ -24,16 +24,14 @@ static const struct pylayout *meanings_of(uint16_t version, bool free_threaded)
 
 /* 0; -ENOENT there is none; -EAGAIN another time, maybe. */
 static int ask(const struct search *s, const struct candidate *mod,
-	       const struct elflayout_want *want, struct elflayout *ret,
-	       struct debugfile_root *which)
+	       const struct elflayout_want *want, struct elflayout *ret)
 {
-	struct opener_root root;
+	_cleanup_close_ int root = -1;
 	struct stat st;
-	_cleanup_close_ int fd = pyfind_open(s, mod->map, &st, &root), root_fd = root.fd;
-	const struct debugfile_origin from = { .root = root_fd, .path = mod->map->path };
+	_cleanup_close_ int fd = pyfind_open(s, mod->map, &st, &root);
+	const struct debugfile_origin from = { .root = root, .path = mod->map->path };
 	int r;
 
-	*which = root.which;
 	if (fd < 0 || !s->files)
 		return fd < 0 && fd != -ENOBUFS && !proc_is_short(fd) ? -ENOENT : -EAGAIN;
 	r = file_helper_layout(s->files, ret, fd, want, &from);
@@ -41,24 +39,6 @@ static int ask(const struct search *s, const struct candidate *mod,
 	if (r == -EPROTO && file_helper_bad_end(s->files, mod->map->path, 1))
 		return -ENOENT;
 	return r == 0 || r == -EAGAIN || r == -EPIPE ? r : -ENOENT;
-}
-
-bool pyfind_debug_known(const struct search *s, const struct candidate *mod,
-			const struct pyfind_file *file, struct pyfind_debug *ret)
-{
-	static const struct debugfile_root ours;
-	struct opener_root root;
-	struct stat st;
-	int fd;
-
-	if (!pyfind_cache_debug(file, ret))
-		return false;
-	if (debugfile_same_root(&ret->root, &ours))
-		return true;
-	fd = pyfind_open(s, mod->map, &st, &root);
-	base_close(&fd);
-	base_close(&root.fd);
-	return fd >= 0 && debugfile_same_root(&ret->root, &root.which);
 }
 
 int pyfind_debug_layout(const struct search *s, const struct candidate *mod,
@@ -71,12 +51,13 @@ int pyfind_debug_layout(const struct search *s, const struct candidate *mod,
 	struct elflayout said;
 	struct err why;
 
-	if (pyfind_debug_known(s, mod, file, ret) &&
+	if (pyfind_cache_debug(file, s->pid, ret) &&
 	    (ret->code < 0 || ret->layout.version == want.version))
 		return ret->code;
 	*ret = (struct pyfind_debug){ .code = -ENOENT };
+	proc_view(s->pid, &ret->view);
 	if (meanings)
-		ret->code = ask(s, mod, &want, &said, &ret->root);
+		ret->code = ask(s, mod, &want, &said);
 	if (ret->code == -EAGAIN || ret->code == -EPIPE)
 		return ret->code;
 	if (ret->code == 0) {

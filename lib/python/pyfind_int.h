@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "elf/elfpython.h"
-#include "elf/opener.h"
 #include "python/pyfind.h"
 #include "python/pyfind_cache.h"
 #include "sys/proc_maps.h"
@@ -53,13 +52,7 @@ size_t pyfind_biases(const struct search *s, const struct candidate *mod,
 		     const struct elfpython *elf, uint64_t *ret, size_t cap);
 
 /* pyfind_mapped.c: as opener_map(), with patience; -ENOBUFS: nobody is there that opens. */
-int pyfind_open(const struct search *s, const struct proc_map *map, struct stat *st,
-		struct opener_root *root);
-
-/* pyfind_debug.c: what is kept of @mod, which is @file. False: nothing, or by what is in another
- * process's root. */
-bool pyfind_debug_known(const struct search *s, const struct candidate *mod,
-			const struct pyfind_file *file, struct pyfind_debug *ret);
+int pyfind_open(const struct search *s, const struct proc_map *map, struct stat *st, int *root);
 
 /* pyfind_debug.c: a layout for @p, of its version, made of the debug info of @mod, which is
  * @file. It proves nothing. */

@@ -17,8 +17,7 @@ enum {
 	PATIENCE_MS = 1000, /* for a file to be opened */
 };
 
-int pyfind_open(const struct search *s, const struct proc_map *map, struct stat *st,
-		struct opener_root *root)
+int pyfind_open(const struct search *s, const struct proc_map *map, struct stat *st, int *root)
 {
 	int fd = opener_map(file_helper_openers(s->files), s->pid, map, PATIENCE_MS, st, root);
 

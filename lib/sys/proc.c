@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "sys/ask.h"
 
 enum {
@@ -619,6 +620,42 @@ bool proc_same_pid_namespace(pid_t pid)
 
 	proc_same_pid_namespace_each(&pid, 1, &same);
 	return same;
+}
+
+/* Of @who: a number for its root, and one for that with its mounts. Mount namespaces are files of
+ * one file system. */
+static int view_of(const char *who, uint64_t *root, uint64_t *all)
+{
+	struct ask a[2] = { { .look = look_known }, { .look = look_known } };
+	ssize_t r[2];
+
+	snprintf(a[0].path, sizeof(a[0].path), "/proc/%s/ns/mnt", who);
+	snprintf(a[1].path, sizeof(a[1].path), "/proc/%s/root", who);
+	ask_look_each(a, 2, r);
+	if (r[0] < 0 || r[1] < 0)
+		return (int)MIN(r[0], r[1]);
+	*root = hash_pair(a[1].st.st_dev, a[1].st.st_ino);
+	*all = hash_more(*root, a[0].st.st_ino);
+	return 0;
+}
+
+int proc_view(pid_t pid, uint64_t *ret)
+{
+	static _Atomic uint64_t own;
+	uint64_t ours = own, root = 0, all;
+	char who[16];
+	int r;
+
+	if (!ours && view_of("self", &ours, &all) == 0)
+		own = ours;
+	snprintf(who, sizeof(who), "%d", pid);
+	r = view_of(who, &root, &all);
+	if (r == -ETIMEDOUT)
+		all = hash_u64((uint64_t)pid);
+	else if (r < 0)
+		return proc_outlived(&pid) ? proc_view(pid, ret) : r;
+	*ret = root == ours ? 0 : all;
+	return 0;
 }
 
 bool proc_is_elsewhere(pid_t pid)

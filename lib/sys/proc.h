@@ -141,6 +141,11 @@ void proc_same_pid_namespace_each(const pid_t *pids, size_t n, bool *same);
  * has mounts or a root of its own. False too where that can't be told. */
 bool proc_is_elsewhere(pid_t pid);
 
+/* In @ret a number for the root of @pid: 0 if it is ours, else the same one for processes that
+ * share root and mounts; of a process that nobody can look at now, one of its own. 0, or -errno
+ * with @ret as it was: it is gone, or we are not allowed to ask. */
+int proc_view(pid_t pid, uint64_t *ret);
+
 /* For qsort() and bsearch() of numbers of processes, ascending. */
 int proc_compare_pids(const void *a, const void *b);
 

@@ -188,7 +188,7 @@ static int map_look(pid_t pid, const struct proc_map *m)
 		return -EINVAL;
 	if (m->path[0] == '/' && !m->deleted) {
 		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
-		by_path = path_look(path, &st);
+		by_path = path_look(m->here ? m->path : path, &st);
 		if (by_path >= 0 && st.st_ino == m->ino &&
 		    st.st_dev == makedev(m->maj, m->min))
 			return base_take(&by_path);
@@ -201,6 +201,13 @@ static int map_look(pid_t pid, const struct proc_map *m)
 	 * maps than stat() tells, the inode is the same. */
 	if (by_path >= 0 && st.st_ino == m->ino)
 		return base_take(&by_path);
+	/* Who may not follow links asks only processes of one's own: one may have mounts. */
+	if (m->here && (by_map == -EPERM || by_map == -EACCES)) {
+		struct proc_map through = *m;
+
+		through.here = false;
+		return map_look(pid, &through);
+	}
 	/* The process is gone: the same file where we are, if it is the same one. */
 	if (by_path < 0 && m->path[0] == '/' && !m->deleted) {
 		by_path = path_look(m->path, &st);

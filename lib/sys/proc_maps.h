@@ -16,6 +16,7 @@ struct proc_map {
 	uint32_t maj, min;
 	bool r, w, x, shared;
 	bool deleted;	  /* the path ended in " (deleted)", which is cut off */
+	bool here;	  /* the process's root is ours (proc_view()) */
 	const char *path; /* "" for anonymous; owned by struct proc_maps */
 };
 
@@ -38,8 +39,8 @@ int proc_maps_read(struct proc_maps *ret, pid_t pid); /* 0, -ESRCH, -EACCES, ...
 void proc_maps_deinit(struct proc_maps *m);
 
 /* Open the file behind a map for reading, whatever happened to its path: first
- * /proc/PID/root/PATH if it still is the same (dev, inode), else
- * /proc/PID/map_files/LO-HI, and for a process that is gone PATH itself if it is the
+ * /proc/PID/root/PATH, or just PATH if the process has our root, if it still is the same (dev,
+ * inode), else /proc/PID/map_files/LO-HI, and for a process that is gone PATH itself if it is the
  * same file. Regular files only, O_NONBLOCK first, never a FIFO
  * or device. A descriptor or -errno. */
 int proc_map_open(pid_t pid, const struct proc_map *m);

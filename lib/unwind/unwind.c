@@ -119,7 +119,7 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 {
 	const struct space_map *m = map_at(sp, pc, recent);
 	uint64_t offset = m ? pc - m->lo + m->pgoff : 0, vaddr;
-	const struct elfcache_elf *elf = m ? m->elf : NULL; /* until table_at() */
+	const struct elfcache_elf *elf = m ? m->elf : NULL;
 	struct cached *c = &u->cached[((offset ^ (uintptr_t)elf) * 0x9e3779b97f4a7c15u) >> 51];
 	const struct unwind_table *t;
 	const struct unwind_row *row;
@@ -131,7 +131,7 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 	*end = m ? UNWIND_NO_CFI : UNWIND_NO_MAP;
 	if (!row)
 		return NULL;
-	*c = (struct cached){ m->elf, offset, t, unwind_row_rule(t, row) };
+	*c = (struct cached){ elf, offset, t, unwind_row_rule(t, row) };
 	return c;
 }
 

@@ -56,7 +56,10 @@ static uint32_t any(uint32_t n)
 static struct elfcache_elf *get(struct elfcache *c, uint64_t dev, uint64_t ino,
 				uint64_t generation, const char *path)
 {
-	return elfcache_get(c, &(struct elfcache_id){ dev, ino, generation, path });
+	return elfcache_get(c, &(struct elfcache_id){ .dev = dev,
+						      .ino = ino,
+						      .generation = generation,
+						      .path = path });
 }
 
 static void which_files_are_one(void **state)
@@ -71,6 +74,7 @@ static void which_files_are_one(void **state)
 	assert_ptr_not_equal(e, get(c, 1, 9, 3, "/a"));
 	assert_ptr_not_equal(e, get(c, 1, 2, 9, "/a"));
 	assert_ptr_not_equal(e, get(c, 1, 2, 3, "/b"));
+	assert_ptr_not_equal(e, elfcache_get(c, &(struct elfcache_id){ 1, 2, 3, 4, "/a" }));
 	/* What was not known is, once somebody says so. */
 	e = get(c, 5, 5, 0, "/a");
 	assert_ptr_equal(e, get(c, 5, 5, 7, "/a"));
@@ -187,8 +191,8 @@ static void build_ids(void **state)
 
 /* ---- Files that take too long ---- */
 
-/* Any of several devices' files become slow and quick again: who is left alone, and how long
- * the others are waited for. */
+/* Any of several devices' files become slow and quick again, some of them seen in two views: who
+ * is left alone, and how long the others are waited for. */
 static void slow_files(void **state)
 {
 	enum { DEVICES = 12, FILES = 4, N = DEVICES * FILES };
@@ -198,7 +202,10 @@ static void slow_files(void **state)
 	unsigned total = 0;
 
 	for (unsigned i = 0; i < N; i++)
-		e[i] = get(c, i / FILES, i, 0, "/a");
+		e[i] = elfcache_get(c, &(struct elfcache_id){ .dev = i / FILES / 2,
+							      .ino = i,
+							      .view = i / FILES % 2,
+							      .path = "/a" });
 	for (int step = 0; step < 4000; step++) {
 		unsigned i = any(N), of_device = 0;
 		bool is = any(1000) < (step / 500 % 2 ? 800u : 300u);

@@ -22,6 +22,8 @@
 #include "sys/proc.h"
 #include "sys/proc_maps.h"
 
+#include "elsewhere.h"
+
 static const char text[] =
 	"00400000-00a5b000 r-xp 00001000 fe:1f 1234       /usr/bin/a b\n"
 	"7f00-7f01 rw-s 00000000 00:05 9   /memfd:x (deleted)\n"
@@ -370,6 +372,33 @@ static void family_of_many_threads(void **state)
 	}
 }
 
+/* A process with mounts of its own has our root, another one has its own. */
+static void views(void **state)
+{
+	uint64_t ours = 1, mounts = 0, root = 0, again = 0, kept = 5;
+	pid_t with_mounts = elsewhere_start(), with_root;
+
+	assert_int_equal(0, proc_view(getpid(), &ours));
+	assert_int_equal(0, ours);
+	assert_false(proc_is_elsewhere(getppid()));
+	if (with_mounts < 0)
+		skip();
+	with_root = elsewhere_start_in("/proc");
+	mounts = 1;
+	assert_int_equal(0, proc_view(with_mounts, &mounts));
+	assert_int_equal(0, mounts);
+	assert_true(proc_is_elsewhere(with_mounts));
+	assert_int_equal(0, proc_view(with_root, &root));
+	assert_int_equal(0, proc_view(with_root, &again));
+	assert_true(root && root == again);
+	assert_true(proc_is_elsewhere(with_root));
+	elsewhere_end(with_mounts);
+	elsewhere_end(with_root);
+	assert_true(proc_view(with_root, &kept) < 0);
+	assert_int_equal(5, kept);
+	assert_false(proc_is_elsewhere(with_root));
+}
+
 static void gone(void **state)
 {
 	pid_t pid = fork(), *pids;
@@ -542,6 +571,7 @@ int main(void)
 		cmocka_unit_test(threads_of_a_process),
 		cmocka_unit_test(family),
 		cmocka_unit_test(gone),
+		cmocka_unit_test(views),
 		cmocka_unit_test(where_a_thread_waits),
 		cmocka_unit_test(whole_files),
 		cmocka_unit_test(family_of_many_threads),

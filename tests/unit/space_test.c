@@ -22,6 +22,8 @@
 #include "modules/space.h"
 #include "modules/space_file.h"
 
+#include "elsewhere.h"
+
 enum { PAGE = 4096, PAGES = 40, FILES = 3, PROCESSES = 4, STEPS = 20000, BYTES = 1 << 20 };
 
 static uint32_t any(uint32_t n)
@@ -270,6 +272,43 @@ static void memory_of_a_jit(void **state)
 	assert_non_null(spaces_find(s, getpid())->jit);
 	spaces_side(s, &fork);
 	assert_non_null(spaces_find(s, getppid())->jit);
+	spaces_destroy(s);
+}
+
+static struct elfcache_elf *elf_of(struct spaces *s, pid_t pid)
+{
+	struct side side = side_of(SIDE_MMAP, pid, pid);
+
+	side.u.mmap.len = PAGE, side.u.mmap.prot = PROT_EXEC, side.u.mmap.ino = 7;
+	side.u.mmap.path = "/no/code";
+	spaces_side(s, &side);
+	return space_at(spaces_find(s, pid), 0)->elf;
+}
+
+/* A file is another one to who has another root; a child that nobody can look at any more has
+ * that of its parent. */
+static void files_below_another_root(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct side fork_of = side_of(SIDE_FORK, 2, 2), exec = side_of(SIDE_COMM, 2, 2);
+	struct elfcache_elf *theirs;
+	pid_t pid = elsewhere_start_in("/proc");
+
+	if (pid < 0)
+		skip();
+	theirs = elf_of(s, pid);
+	assert_ptr_not_equal(theirs, elf_of(s, getpid()));
+	assert_ptr_equal(elf_of(s, getpid()), elf_of(s, getppid()));
+	elsewhere_end(pid);
+	fork_of.pid = fork_of.tid = exec.pid = exec.tid = pid - 1;
+	fork_of.u.fork.ppid = pid;
+	spaces_side(s, &fork_of);
+	assert_ptr_equal(theirs, elf_of(s, pid - 1));
+	exec.u.comm.exec = true;
+	exec.u.comm.name = "x";
+	exec.pid = exec.tid = pid;
+	spaces_side(s, &exec);
+	assert_ptr_equal(theirs, elf_of(s, pid));
 	spaces_destroy(s);
 }
 
@@ -718,8 +757,7 @@ static void files_not_opened(void **state)
 	const struct space *sp;
 	const struct space_map *m;
 	struct elfcache_stamp stamp;
-	struct opener_root own;
-	int fd;
+	int fd, own;
 
 	make_root(root, "a", "0", 1);
 	spaces_elsewhere(s, root);
@@ -732,9 +770,9 @@ static void files_not_opened(void **state)
 	s->retry_ns = 0;
 	fd = space_open(sp, m, &own, &stamp);
 	assert_true(fd >= 0);
-	assert_true(own.fd >= 0); /* where its debug file would be */
+	assert_true(own >= 0); /* where its debug file would be */
 	close(fd);
-	close(own.fd);
+	close(own);
 	elfcache_slow(s->elfs, m->elf, true); /* it takes too long just now */
 	assert_int_equal(-EAGAIN, space_open(sp, m, &own, &stamp));
 	elfcache_slow(s->elfs, m->elf, false);
@@ -807,6 +845,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(generations),
 		cmocka_unit_test(forks_of_nothing),
 		cmocka_unit_test(memory_of_a_jit),
+		cmocka_unit_test(files_below_another_root),
 		cmocka_unit_test(odd_maps),
 		cmocka_unit_test(same_files),
 		cmocka_unit_test(map_of_the_kernel),
