@@ -31,13 +31,13 @@ def test_gil_keeps_samples_of_its_holder(py):
         why = "free-threaded" if py.is_free_threaded() else py.tag[:3]
         harness.refused(3, "-p", target.pid, "--mode", "gil", "-d", 1, about=["--mode gil", why], home=home)
         return
-    run = harness.pysampled("-p", target.pid, "--mode", "gil", "-d", 2, "-v", "-o", "a.folded", home=home).ok()
+    run = harness.pysampled("-p", target.pid, "--mode", "gil", "-F", 499, "-d", 1, "-v", "-o", "a.folded", home=home).ok()
     found = stacks(os.path.join(home, "a.folded"))
     equal(sum(n for _, n in found), run.n("samples"), "samples in folded")
-    # It takes the GIL for an instant between two digests.
     with_gil, without = count(found, "with_gil"), count(found, "without_gil")
+    enough(with_gil >= 20 and run.counter("gil_none") >= 10, "too few samples: %s", run)
+    # It takes the GIL for an instant between two digests.
     check(without * 20 <= with_gil, "%d samples of the holder, %d of who has let go", with_gil, without)
-    enough(with_gil >= 10 and run.counter("gil_none") >= 10, "too few samples: %s", run)
 
 
 WAITS = ("short_sleep", "long_sleep", "wait_for_lock", "hold_lock")
@@ -145,6 +145,7 @@ sys.stdin.readline()
 
 
 @one_python
+@harness.beside
 def test_waits_of_what_is_no_python_are_nobodys(py):
     """A Python's child is one as well until its exec, of which is heard when it sleeps already."""
     home, target, recorder, lived = begin_wall(py, STARTS, "-a")
@@ -218,6 +219,7 @@ def test_waits_of_a_program_that_is_not_known_yet(py):
 
 
 @one_python
+@harness.beside
 def test_a_stopped_process_is_called_stopped(py):
     """Nothing runs in it, so each stack is exact."""
     harness.need_root()
@@ -277,6 +279,7 @@ def test_waits_have_their_place_in_time(py):
 
 
 @each(py=harness.wanted_pythons() + (harness.older_pythons() if harness.every_pair() else []))
+@harness.beside
 def test_wall_tells_who_waits_for_the_gil(py):
     """One thread sleeps in C and keeps the GIL, one wants it for all that time, one polls without it."""
     harness.need_root()
@@ -363,6 +366,7 @@ def test_what_a_mode_does_not_go_with_is_refused():
 
 
 @one_python
+@harness.beside
 def test_cpu_is_the_default(py):
     target = Target(py, "gilshares.py", extensions=())
     home = harness.folder()

@@ -103,6 +103,7 @@ def test_a_program_that_becomes_python_is_taken_from_then_on(py):
 
 @seconds(120)
 @one_python
+@harness.beside
 def test_match_takes_those_of_a_command_line(py):
     home = harness.folder(0o777)
     one, other = Target(py, program(home, "wanted"), 1), Target(py, program(home, "unwanted"), 1)
@@ -148,6 +149,7 @@ def cgroup():
 
 @seconds(120)
 @one_python
+@harness.beside
 def test_cgroup_takes_those_in_it_and_below(py):
     root, home = cgroup(), harness.folder(0o777)
     recorder = harness.Recorder("-G", root, "-o", "a.folded", home=home).recording()
@@ -283,6 +285,7 @@ def test_what_others_run_is_not_in_the_books(py):
 
 @seconds(120)
 @one_python
+@harness.beside
 def test_who_comes_with_many_joins(py):
     """So many others that not all of them are looked at."""
     py, home, _, recorder = recording_of_ones_own(0)

@@ -8,6 +8,8 @@ import harness
 import tolerances
 from harness import NOBODY, Target, check, each, enough, equal, need_root
 
+BESIDE = True
+
 
 def own_target(*args):
     """A target of uid 65534. Only Debian's Python is sure to lie where that user may read it."""
