@@ -10,6 +10,7 @@
 
 enum {
 	SEIZE_MS = 20,	/* an exec takes less, most are not in one */
+	TRIES = 5,	/* with twice the time each */
 	LATER_MS = 100, /* until it is looked at again */
 };
 
@@ -76,25 +77,6 @@ static int remember(struct seizer *s, pid_t tid)
 	return pid < 0 ? pid : proc_push(&s->later, &s->n_later, &s->cap_later, pid);
 }
 
-int seizer_seize(struct seizer *s, pid_t tid, struct err *err)
-{
-	struct call c = { .tid = tid, .options = s->options };
-	int r;
-
-	if (s->our_tracer > 0 && proc_tgid(tid) == s->our_tracer)
-		return err_set(err, -EPERM,
-			       "process %d traces pysampled, so --capture stop can't have it",
-			       s->our_tracer);
-	if (!nudge_limited(&s->limit, SEIZE_MS, seize, &c))
-		c.ret = -EAGAIN;
-	if (c.ret == 0)
-		return 0;
-	r = explain(tid, c.ret, err);
-	if (r == -EAGAIN && remember(s, tid) == 0)
-		nudge_limit_again(&s->limit, LATER_MS);
-	return r;
-}
-
 /* Whom nobody can look at is so because of that. */
 static bool is_in_exec(pid_t pid)
 {
@@ -112,6 +94,37 @@ static bool is_in_exec(pid_t pid)
 						       w.syscall == SYS_execveat));
 	}
 	return found;
+}
+
+/* True: it was asked for. Where CPUs are busy the time may be up before the kernel was asked at
+ * all: then it is tried again, for longer. */
+static bool ask_for(struct seizer *s, struct call *c)
+{
+	for (unsigned i = 0; i < TRIES; i++)
+		if (nudge_limited(&s->limit, SEIZE_MS << i, seize, c))
+			return true;
+		else if (is_in_exec(proc_tgid(c->tid)))
+			return false;
+	return false;
+}
+
+int seizer_seize(struct seizer *s, pid_t tid, struct err *err)
+{
+	struct call c = { .tid = tid, .options = s->options };
+	int r;
+
+	if (s->our_tracer > 0 && proc_tgid(tid) == s->our_tracer)
+		return err_set(err, -EPERM,
+			       "process %d traces pysampled, so --capture stop can't have it",
+			       s->our_tracer);
+	if (!ask_for(s, &c))
+		c.ret = -EAGAIN;
+	if (c.ret == 0)
+		return 0;
+	r = explain(tid, c.ret, err);
+	if (r == -EAGAIN && remember(s, tid) == 0)
+		nudge_limit_again(&s->limit, LATER_MS);
+	return r;
 }
 
 pid_t seizer_next(struct seizer *s)

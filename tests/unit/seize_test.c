@@ -4,6 +4,7 @@
  * played: tracer_test has a real one.
  */
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@ enum { EACH_NS = 100000000 }; /* those in an exec are looked at again */
 /* What the next call says, and what the last one was asked. */
 static struct {
 	int code; /* 0: done */
-	bool hangs;
+	unsigned hangs; /* so many do not return */
 	long request, data;
 	pid_t tid;
 	void *at;
@@ -44,8 +45,11 @@ long ptrace(enum __ptrace_request request, ...)
 	kernel.at = va_arg(ap, void *);
 	kernel.data = va_arg(ap, long);
 	va_end(ap);
-	while (kernel.hangs)
-		pause();
+	if (kernel.hangs) {
+		kernel.hangs--;
+		for (;;)
+			pause();
+	}
 	errno = kernel.code ? kernel.code : ESRCH;
 	return kernel.code ? -1 : 0;
 }
@@ -183,11 +187,11 @@ static void one_that_another_traces_is_told_with_its_tracer(void **state)
 /* On a busy machine not each time. */
 static void one_that_hangs_is_given_up_soon(void **state)
 {
-	enum { TRIES = 20, SOON_NS = 100000000 };
+	enum { TRIES = 20, SOON_NS = 1000000000 };
 	struct err err = { 0 };
 	uint64_t least = UINT64_MAX;
 
-	kernel.hangs = true;
+	kernel.hangs = UINT_MAX;
 	for (int i = 0; i < TRIES && least > SOON_NS; i++) {
 		uint64_t begin = now_ns();
 
@@ -195,6 +199,17 @@ static void one_that_hangs_is_given_up_soon(void **state)
 		least = MIN(least, now_ns() - begin);
 	}
 	assert_true(least <= SOON_NS);
+}
+
+/* So it looks where we have no CPU until the time is up. */
+static void one_that_hangs_now_and_then_is_had(void **state)
+{
+	struct err err = { 0 };
+
+	kernel.hangs = 3;
+	assert_int_equal(seizer_seize(*state, getpid(), &err), 0);
+	assert_int_equal(kernel.hangs, 0);
+	assert_int_equal(seizer_next(*state), 0);
 }
 
 /* Do waits of this thread end now and then? */
@@ -214,7 +229,7 @@ static void later(void **state)
 	pid_t parent = getppid();
 	struct err err = { 0 };
 
-	kernel.hangs = true;
+	kernel.hangs = UINT_MAX;
 	assert_int_equal(seizer_next(s), 0);
 	assert_false(is_nudged(s));
 	assert_int_equal(seizer_seize(s, NOBODY, &err), -ESRCH);
@@ -241,6 +256,7 @@ int main(void)
 		SEIZE_TEST(one_that_may_not_be_had),
 		SEIZE_TEST(one_that_another_traces_is_told_with_its_tracer),
 		SEIZE_TEST(one_that_hangs_is_given_up_soon),
+		SEIZE_TEST(one_that_hangs_now_and_then_is_had),
 		SEIZE_TEST(later),
 	};
 
