@@ -118,12 +118,19 @@ def found(pattern, said):
     return float(match[1]) if match else 0
 
 
+def without_empty(text):
+    """(stacks, samples): py-spy --nonblocking writes some stacks without a frame, and counts them among no errors."""
+    lines = text.splitlines()
+    return harness.parse_folded("\n".join(line for line in lines if line[0] != " ")), sum(int(line) for line in lines if line[0] == " ")
+
+
 def py_spy(*options):
     def record(target, rate, seconds):
         out = os.path.join(harness.folder(0o777), "out.raw")
         said = run_for([*bench(profilers.py_spy).command(target.pid, rate, out), *options], seconds, out)
-        return Recording(((python_part(frames), n) for frames, n in harness.read_folded(out)),
-                         failed=found(r"Errors: (\d+)", said))
+        with open(out) as file:
+            stacks, empty = without_empty(file.read())
+        return Recording(((python_part(frames), n) for frames, n in stacks), failed=found(r"Errors: (\d+)", said) + empty)
     return record
 
 

@@ -126,6 +126,10 @@ def test_a_recording_fails_by_one_wrong_line_or_a_share_that_is_off(py, case):
     equal(recorded(py, case, lambda stacks: [*stacks[:-1], (stacks[-1][0], 1000)]), 1, "failures by a share")
 
 
+def test_empty_stacks_of_others_are_their_failures():
+    equal(peers.without_empty("a (b:1);c (d:2) 3\n 1\n 2\n"), ([(["a (b:1)", "c (d:2)"], 3)], 3), "stacks and failures")
+
+
 def test_too_few_exact_fail():
     for sure, argv, want in (98_000, (), 1), (99_500, (), 0), (98_000, ("--quick",), 0):
         _, judge = oracle(*argv)
