@@ -207,10 +207,19 @@ const char *elfcache_path(const struct elfcache_elf *e)
 	return e->id.path;
 }
 
+static bool lacks_file(const struct elfcache_elf *e)
+{
+	return e->state == ELF_NO_FILE && (!e->again_ns || now_ns() >= e->again_ns);
+}
+
 bool elfcache_wants_file(const struct elfcache_elf *e)
 {
-	return e->state == ELF_NO_FILE && e->misses < MAX_MISSES &&
-	       (!e->again_ns || now_ns() >= e->again_ns);
+	return e->misses < MAX_MISSES && lacks_file(e);
+}
+
+bool elfcache_was_missed(const struct elfcache_elf *e)
+{
+	return e->misses >= MAX_MISSES && lacks_file(e);
 }
 
 void elfcache_missed(struct elfcache_elf *e)

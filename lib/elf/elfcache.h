@@ -72,6 +72,8 @@ const char *elfcache_path(const struct elfcache_elf *e);
 /* Has it no descriptor and no module: never given, or dropped since? No longer after many
  * misses. */
 bool elfcache_wants_file(const struct elfcache_elf *e);
+/* ... and would be wanted but for those. */
+bool elfcache_was_missed(const struct elfcache_elf *e);
 void elfcache_missed(struct elfcache_elf *e);
 
 /* Take over a descriptor (read on first use) and the root that its path and its debug file are

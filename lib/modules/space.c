@@ -23,6 +23,7 @@ enum {
 	MOVED_A_SECOND = 32 << 20, /* bytes of one process's maps */
 	CHECK_EVERY_NS = 20000000,
 	CHECKS_AT_ONCE = 50,
+	MAX_MISSED = 16, /* files of a process that others could not open either */
 	SWEEP_EVERY = 1024, /* files that were refused: each time all maps are looked at */
 };
 
@@ -317,20 +318,27 @@ struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id)
 	return elfcache_get(s->elfs, id);
 }
 
+/* What others could not open @sp may: they may have put another file at its path. */
+static bool wants_file(const struct space *sp, const struct elfcache_elf *elf)
+{
+	return elfcache_wants_file(elf) || (sp->missed < MAX_MISSED && elfcache_was_missed(elf));
+}
+
 /* Let @elf have its file, while the process is there; @needed: its module is wanted now. */
-static void map_open(const struct space *sp, const struct space_map *m, bool needed)
+static void map_open(struct space *sp, const struct space_map *m, bool needed)
 {
 	struct elfcache_stamp stamp;
 	int root, fd = space_open(sp, m, &root, &stamp);
 
 	if (fd >= 0) {
-		if (elfcache_wants_file(m->elf))
+		if (wants_file(sp, m->elf))
 			elfcache_note_stamp(m->elf, &stamp, m->told_ns);
 		(needed ? elfcache_give_fd : elfcache_offer_fd)(sp->of->elfs, m->elf, fd,
 								root);
 		sp->of->n_opened++;
 	} else if (fd != -EAGAIN) {
 		elfcache_missed(m->elf);
+		sp->missed++;
 	}
 }
 
@@ -449,7 +457,7 @@ static void side_mmap(struct spaces *s, struct side *side)
 		jit_learn(sp, &m);
 		map_check(sp, &m);
 	}
-	if (m.elf && elfcache_wants_file(m.elf))
+	if (m.elf && wants_file(sp, m.elf))
 		give_file(sp, &m);
 	if (m.elf)
 		side->u.mmap.file_id = elfcache_build_id(m.elf);
@@ -547,8 +555,8 @@ const struct module *space_module(const struct space *sp, const struct space_map
 {
 	if (!m->elf)
 		return NULL;
-	if (elfcache_wants_file(m->elf))
-		map_open(sp, m, true);
+	if (wants_file(sp, m->elf))
+		map_open(spaces_find(sp->of, sp->pid), m, true);
 	return elfcache_module(sp->of->elfs, m->elf);
 }
 

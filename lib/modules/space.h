@@ -36,6 +36,7 @@ struct space {
 	uint64_t since_ns; /* the process had its number then; 0: not known */
 	uint64_t view;	   /* proc_view(); until it was looked at, of what it came from */
 	bool viewed;
+	unsigned missed;   /* files of it that could not be opened */
 };
 
 enum {

@@ -747,6 +747,25 @@ static void bytes_of_files(void **state)
 	assert_int_equal(n_at_start, n_open());
 }
 
+/* What process 1 could not open many times, for it has put something else there maybe, another
+ * may. */
+static void others_may_open(struct spaces *s, uint64_t at)
+{
+	char root[] = "/tmp/space_test.XXXXXX";
+
+	make_root(root, "a", "0", 1);
+	close(s->root);
+	s->root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	begin_at(s, SIDE_FORK, 2, false, 6);
+	for (pid_t pid = 1; pid <= 2; pid++) {
+		const struct space *sp = spaces_find(s, pid);
+
+		space_module(sp, space_at(sp, at));
+		assert_int_equal(pid - 1, s->n_opened);
+	}
+	drop_root(root, "a");
+}
+
 /* While descriptors have run out none is opened; what is not there is not looked for without
  * end. */
 static void files_not_opened(void **state)
@@ -784,6 +803,7 @@ static void files_not_opened(void **state)
 	}
 	assert_false(elfcache_wants_file(m->elf));
 	assert_int_equal(0, STATS_GET(&stats, unread));
+	others_may_open(s, m->lo);
 	spaces_destroy(s);
 }
 
