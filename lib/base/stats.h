@@ -59,6 +59,7 @@
 	X(unmapped, "maps of code that were not kept: --memory was used up, no names there") \
 	X(remapped, "maps of code that were not kept: a process changes too many, no names there") \
 	X(renamed, "new names of threads that were not kept: a process gives too many")      \
+	X(halted, "processes that a SIGSTOP stopped while --capture stop traced them")       \
 	X(unplaced, "native frames without source lines: --memory was used up")              \
 	X(nameless, "native names shown as [unknown] or [anon]: --memory was used up")       \
 	X(unread,                                                                            \

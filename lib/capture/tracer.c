@@ -294,6 +294,9 @@ static void stopped(struct tracer *t, pid_t tid, int sig, int event)
 		begin_thread(t, tid);
 	}
 	if (event == PTRACE_EVENT_STOP && stops_group(sig)) {
+		/* So does who asked in vain for its parent to trace it. */
+		if (sig == SIGSTOP && proc_tgid(tid) == tid)
+			STATS_ADD(t->c.attach->session->stats, halted, 1);
 		ptrace(PTRACE_LISTEN, tid, NULL, NULL);
 		return;
 	}

@@ -33,6 +33,9 @@ static const struct {
 	  "native names" },
 	{ offsetof(struct stats, renamed),
 	  "a process gives its threads new names all the time: some bear an earlier one" },
+	{ offsetof(struct stats, halted),
+	  "a SIGSTOP stopped a process that --capture stop traces: a parent that waits to trace "
+	  "it can't, and waits for ever; --capture preempt or async let it" },
 	{ offsetof(struct stats, unlined),
 	  "Python functions say that they have more lines than perf.data has room for: some "
 	  "have no lines from here on" },

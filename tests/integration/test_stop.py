@@ -477,6 +477,39 @@ def test_a_terminal_stops_no_target(py, sig):
     is_exact(run.signal(signal.SIGINT).wait())
 
 
+TRACES_A_CHILD = """
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None)
+print("READY", flush=True)
+sys.stdin.readline()
+pid = os.fork()
+if pid == 0:
+    libc.prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+    libc.ptrace(0, 0, 0, 0)  # PTRACE_TRACEME
+    os.kill(os.getpid(), signal.SIGSTOP)
+os.waitpid(pid, 0)
+print("TRACED", flush=True)
+sys.stdin.readline()
+"""
+
+
+@each(capture=["stop", "async"])
+@one_python
+def test_who_waits_in_vain_to_trace_a_child_is_told(py, capture):
+    path = os.path.join(harness.folder(), "traces.py")
+    harness.write(path, TRACES_A_CHILD)
+    target = Target(py, path)
+    record = Recorder("-p", target.pid, "--capture", capture, "-o", "a.folded").attached()
+    target.say("begin")
+    said = "a parent that waits to trace it can't"
+    if capture == "stop":
+        harness.until(lambda: said in record.text(1), "it is told")
+    else:
+        target.line("TRACED")
+    run = record.signal(signal.SIGINT).wait(15)
+    equal(said in run.err, capture == "stop", "it is told: %s" % run)
+
+
 @one_python
 def test_who_traces_pysampled_is_not_stopped(py):
     """strace is a child of the target, which is followed: each of the two would wait for the other."""
