@@ -94,6 +94,7 @@ def one_python(function):
     return each(py=[newest_python()])(function)
 
 
+BEGINS = 90  # seconds until a target is ready: without a GIL its main thread begins others while the first ones compute
 SECONDS = 120  # a test that takes longer hangs; no shorter, for machines do other things, too
 
 
@@ -544,7 +545,7 @@ class Target:
         self.pid = self.process.pid
         self.jitted = py.jitted
         self._rest = b""
-        self.info = json.loads(self.line("READY") or "{}")
+        self.info = json.loads(self.line("READY", BEGINS) or "{}")
         if "truth" in self.info:
             self.info["truth"] = Truth(self.info["truth"], self.info.get("roots", [[]]))
         if cpus is not None:
