@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "base/clock.h"
 #include "base/nudge.h"
 #include "capture/deaf.h"
+#include "sys/proc.h"
 
 enum { THREADS = 3, AGAIN_MS = 10, US = 1000, MS = 1000000 };
 
@@ -91,10 +93,13 @@ static void tell(size_t i, int how, int sig)
 	l->how = how;
 	l->sig = sig;
 	sem_post(&l->told);
-	if (sig)
+	if (sig) {
 		sem_wait(&l->done);
-	else
-		pthread_join(l->thread, NULL);
+		return;
+	}
+	pthread_join(l->thread, NULL);
+	while (proc_exists(l->tid)) /* a moment longer */
+		sched_yield();
 }
 
 static void begin_listener(struct listener *l)
