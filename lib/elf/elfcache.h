@@ -69,10 +69,10 @@ size_t elfcache_sweep(struct elfcache *c);
 
 const char *elfcache_path(const struct elfcache_elf *e);
 
-/* Has it no descriptor and no module: never given, or dropped since? No longer after many
- * misses. */
+/* True: it has no descriptor and no module, for none was given, or it was dropped since. After
+ * many misses no longer. */
 bool elfcache_wants_file(const struct elfcache_elf *e);
-/* ... and would be wanted but for those. */
+/* True: without so many misses elfcache_wants_file() would be true. */
 bool elfcache_was_missed(const struct elfcache_elf *e);
 void elfcache_missed(struct elfcache_elf *e);
 

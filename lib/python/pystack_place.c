@@ -68,7 +68,7 @@ static bool holds(struct pystack *p, struct thread *th, raddr at)
 	return true;
 }
 
-/* Does @at lie below @pthread, on one stack with it? */
+/* True: @at lies below @pthread, on one stack with it. */
 static bool is_below(struct pystack *p, struct thread *th, raddr at, raddr pthread)
 {
 	return at < pthread && contiguous(p, th, at, pthread);

@@ -432,6 +432,14 @@ def folder(mode=0o755, kept=False):
     return path
 
 
+def small_disk(kb):
+    """A folder with room for so many KB."""
+    disk = folder()
+    subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
+    cleanup(subprocess.call, ["umount", disk])
+    return disk
+
+
 def mounts():
     """Where something is mounted."""
     with open("/proc/self/mountinfo") as file:

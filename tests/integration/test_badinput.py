@@ -168,10 +168,7 @@ def test_an_output_folder_that_nobody_may_write(py):
 def test_a_full_disk_ends_the_record_and_leaves_what_fits(py, name):
     need_root()
     target = spinning(py)
-    small, home = harness.folder(), harness.folder()
-    size = "256k" if name.endswith(".data") else "4k"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=" + size, "tmpfs", small], check=True)
-    harness.cleanup(subprocess.run, ["umount", small])
+    small, home = harness.small_disk(256 if name.endswith(".data") else 4), harness.folder()
     out = os.path.join(small, name)
     run = harness.pysampled("-p", target.pid, "-F", 4999, "-d", 10, "-o", out, home=home).ok(1)
     said = [line for line in run.err.splitlines() if "space" in line.lower() or "full" in line.lower()]
@@ -193,11 +190,9 @@ def test_a_full_device(py):
 @one_python
 def test_an_output_that_fails_ends_alone(py):
     home = harness.folder()
-    data, disk = os.path.join(home, "a.data"), harness.folder()
+    data = os.path.join(home, "a.data")
     harness.need_root()
-    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk])
-    harness.cleanup(harness.subprocess.call, ["umount", disk])
-    small = os.path.join(disk, "small.data")
+    small = os.path.join(harness.small_disk(16), "small.data")
     target = spinning(py)
     for outputs, said in (("-o", small, "-o", data), small), (("-o", data, "-o", "-", "--format", "folded"), "standard output"):
         command = ["sh", "-c", 'exec "$@" >/dev/full', "sh"] if said != small else []

@@ -75,8 +75,8 @@ def test_forks_beside_many_idle_children_leave_nothing(py):
 def test_who_compiles_the_same_all_the_time_takes_no_more(py):
     need_root()
     target = Target(py, "restless.py", "--compiles", 1000, "--names", 50, "--lines", 2000)
-    run, points, _ = record(target, "-F", 999, "--hold-budget", 100, "-o", "out.data")
-    check(slope(points) < 60 * KB, "%.0f KB a second: %s", slope(points) / KB, run)
+    run, points, _ = record(target, "-F", 999, "--hold-budget", 100, "-v", "-o", "out.data")
+    check(slope(points) < 60 * KB, "%.0f KB a second, KB %s: %s", slope(points) / KB, [size // KB for _, size in points], run)
     enough(run.n("samples") > 2000, "too few samples: %s", run)
 
 

@@ -257,16 +257,19 @@ while True:
 """
 
 
+def many_functions(py):
+    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    return target
+
+
 @harness.each(kb=[64, 100, 200, 260, 400, 1000])
 @harness.one_python
 def test_names_are_the_last_thing_that_a_full_disk_takes(py, kb):
     need_root()
     harness.need_command("perf")
-    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
-    equal(target.stdout.readline(), b"READY\n", "the target")
-    disk = harness.folder()
-    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
-    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    target = many_functions(py)
+    disk = harness.small_disk(kb)
     data = os.path.join(disk, "perf.data")
     run = pysampled("-p", target.pid, "-F", 4000, "-d", 2, "-o", data)
     text, _ = harness.perf("script", "-i", data, "-F", "ip,sym", home=harness.folder())
@@ -282,11 +285,8 @@ def test_names_are_the_last_thing_that_a_full_disk_takes(py, kb):
 @harness.one_python
 def test_a_full_disk_says_what_it_took_of_a_tape(py, kb):
     need_root()
-    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
-    equal(target.stdout.readline(), b"READY\n", "the target")
-    disk, home = harness.folder(), harness.folder()
-    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
-    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    target = many_functions(py)
+    disk, home = harness.small_disk(kb), harness.folder()
     out = os.path.join(disk, "out.tape")
     run = pysampled("-p", target.pid, "-F", 4000, "-d", 2, "-o", out, "-o", "whole.folded", home=home)
     taken, unwritten = run.n("samples"), int(run.summary.get("unwritten", 0))
@@ -301,9 +301,7 @@ def test_a_full_disk_says_what_it_took_of_a_tape(py, kb):
 def test_what_lost_its_names_is_not_to_be_unpacked(py):
     need_root()
     target = Target(py, "groundtruth.py")
-    disk = harness.folder()
-    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=40k", "none", disk])
-    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    disk = harness.small_disk(40)
     run = pysampled("-p", target.pid, "-F", 999, "-d", 2, "-o", os.path.join(disk, "a.data"), "-o", os.path.join(disk, "a.tape"))
     harness.enough("functions are lost" in run.err, "there was room for names: %s", run)
     check("unpack" not in run.err, "what is told of it: %s", run)
@@ -1360,11 +1358,8 @@ def test_a_killed_perf_data_tells_its_events_and_its_mode(py):
 @harness.one_python
 def test_a_full_disk_leaves_a_whole_copy(py, kb):
     need_root()
-    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
-    equal(target.stdout.readline(), b"READY\n", "the target")
-    disk = harness.folder()
-    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
-    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    target = many_functions(py)
+    disk = harness.small_disk(kb)
     out = os.path.join(disk, "out.speedscope.json")
     run = pysampled("-p", target.pid, "-F", 2000, "-d", 2, "-o", out)
     first = re.search(r"it has the first (\d+) of (\d+) samples", run.err)
@@ -1383,11 +1378,8 @@ def test_a_full_disk_leaves_a_whole_copy(py, kb):
 def test_stacks_that_a_full_disk_had_no_room_for_are_counted(py, kb):
     """No whole copy fits: there are as many lines as there is room for."""
     need_root()
-    target = harness.start([py.path, "-c", FUNCTIONS], stdout=-1)
-    equal(target.stdout.readline(), b"READY\n", "the target")
-    disk = harness.folder()
-    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=%dk" % kb, "none", disk])
-    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    target = many_functions(py)
+    disk = harness.small_disk(kb)
     out = os.path.join(disk, "out.folded")
     run = pysampled("-p", target.pid, "-F", 2000, "-d", 2, "-o", out).ok(1)
     equal(harness.total(harness.read_folded(out)), run.n("samples") - run.n("unwritten"), "samples in the file: %s" % run)
@@ -1396,8 +1388,6 @@ def test_stacks_that_a_full_disk_had_no_room_for_are_counted(py, kb):
 @harness.one_python
 def test_a_page_that_had_no_room_has_no_sample(py):
     need_root()
-    target, disk = Target(py, "groundtruth.py"), harness.folder()
-    harness.subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=4k", "none", disk])
-    harness.cleanup(harness.subprocess.call, ["umount", disk])
+    target, disk = Target(py, "groundtruth.py"), harness.small_disk(4)
     run = pysampled("-p", target.pid, "-d", 1, "-o", os.path.join(disk, "out.html")).ok(1)
     equal(run.n("unwritten"), run.n("samples"), "samples that are in no file: %s" % run)

@@ -24,8 +24,8 @@
 enum { MAX_ELFS = 65536, MAX_MISSES = 64, MAX_SLOW = 32, SLOW_OF_DEVICE = 3, LAZY_FDS = 8 };
 
 static _Atomic uint64_t stands_ns; /* the clock does; 0: it does not */
-static _Atomic bool lacks;	   /* a file can't be read, for want of memory ... */
-static _Atomic uint64_t takes_ns;  /* ... and it takes so long to find out */
+static _Atomic bool lacks;	   /* a file can't be read, for want of memory */
+static _Atomic uint64_t takes_ns;  /* until that is found out */
 
 int clock_gettime(clockid_t id, struct timespec *t)
 {

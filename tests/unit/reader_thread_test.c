@@ -391,7 +391,7 @@ static struct reader *hang(struct fake *f, pid_t pid)
 	return r;
 }
 
-/* ... since the look before. */
+/* A reader that hangs since the look before is given up. */
 static struct reader *give_up(struct fake *f, pid_t pid)
 {
 	struct cpu_slot *slot = &f->slots[0];
