@@ -141,7 +141,9 @@ def typed(shell, text, want):
 
 
 def zsh_begin():
-    begin = "PS1='$ '; autoload -Uz compinit; compinit -u -D; autoload -Uz +X %s; compdef _pysampled pysampled\n"
+    """Without the option zsh types what all matches begin with, such as the first digit of all pids, and lists them at
+    a second tab."""
+    begin = "PS1='$ '; setopt no_list_ambiguous; autoload -Uz compinit; compinit -u -D; autoload -Uz +X %s; compdef _pysampled pysampled\n"
     folder = os.path.dirname(made("zsh"))
     os.rename(os.path.join(folder, "completions.zsh"), os.path.join(folder, "_pysampled"))
     return ("fpath=(%s $fpath); " % folder + begin % "_pysampled").encode()
