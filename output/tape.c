@@ -133,7 +133,7 @@ static int func_number(struct tape_sink *t, const struct pyfunc *f, uint32_t *re
 	r = text_number(t, f->qualname, &name);
 	if (r == 0)
 		r = text_number(t, f->file, &file);
-	if (r < 0)
+	if (r)
 		return r;
 	*ret = t->n_funcs++;
 	if (idmap_set(&t->funcs, (uintptr_t)f, *ret) < 0)
