@@ -131,8 +131,8 @@ static bool wake_readers(struct waits *w)
 {
 	const struct timespec step = { .tv_nsec = DRAIN_STEP_NS };
 	uint64_t end = now_ns() + DRAIN_NS;
-	uint64_t heads[CPU_SETSIZE];
-	uint32_t n = MIN(w->c->n_slots, (uint32_t)CPU_SETSIZE);
+	uint64_t heads[CPUS_MAX];
+	uint32_t n = MIN(w->c->n_slots, (uint32_t)CPUS_MAX);
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct cpu_slot *s = &w->c->slots[i];
