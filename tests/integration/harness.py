@@ -316,6 +316,16 @@ def need_root():
         raise Skip("needs root")
 
 
+def has_tracepoints():
+    return is_root() and os.path.isdir("/sys/kernel/tracing/events/sched")
+
+
+def need_tracepoints():
+    need_root()
+    if not has_tracepoints():
+        raise Skip("no tracefs at /sys/kernel/tracing")
+
+
 def need_command(name):
     path = shutil.which(name)
     if not path:

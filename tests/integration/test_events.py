@@ -14,14 +14,7 @@ BESIDE = True
 
 CYCLES = 300
 MAX_EVENTS = 16  # SESSION_MAX_EVENTS, lib/sample/sample.h
-TRACEFS = "/sys/kernel/tracing/events"
 PMUS = "/sys/bus/event_source/devices"
-
-
-def need_tracepoints():
-    harness.need_root()
-    if not os.path.isdir(os.path.join(TRACEFS, "sched")):
-        raise harness.Skip("no tracefs at /sys/kernel/tracing")
 
 
 def need_pmu(name):
@@ -180,7 +173,7 @@ def test_a_breakpoint_lies_on_the_writing_line(py, capture):
 @each_python
 def test_a_tracepoint_lies_on_the_calling_line(py, event):
     """The call that does not wait is back in user mode at once."""
-    need_tracepoints()
+    harness.need_tracepoints()
     harness.need_fifo()
     target = Target(py, "triggers.py")
     run, stacks = record(target, event, "-v")
@@ -206,7 +199,7 @@ def on_a_line_each(run, stacks, target, what):
 @one_python
 def test_sched_switch_lies_on_the_sleeping_line(py):
     """A thread may also be switched out elsewhere, for others; where the kernel puts it to sleep it is on the line."""
-    need_tracepoints()
+    harness.need_tracepoints()
     harness.need_fifo()
     target = Target(py, "triggers.py")
     run, stacks = record(target, "sched:sched_switch", "-v")
@@ -479,7 +472,7 @@ def switches_of(pid):
 
 @one_python
 def test_perf_knows_them_by_name(py):
-    need_tracepoints()
+    harness.need_tracepoints()
     need_pmu("uprobe")
     target = Target(py, "triggers.py")
     home = harness.folder(0o777)
@@ -501,7 +494,7 @@ def test_perf_knows_them_by_name(py):
 
 
 def test_events_lists_tracepoints_with_a_word():
-    need_tracepoints()
+    harness.need_tracepoints()
     run = harness.pysampled("events", "nanosleep").ok()
     check("syscalls:sys_enter_nanosleep" in run.out and "sched_switch" not in run.out, "wrong ones: %s", run.out)
     check(all(line.endswith(" yes") for line in run.out.splitlines()), "root can have them: %s", run.out)
@@ -539,7 +532,7 @@ def test_events_lists_what_each_kind_needs():
 def test_what_cant_be_had_is_said(py, row):
     event, rc, about = row
     if event.startswith(("sched", "nosuch")):
-        need_tracepoints()
+        harness.need_tracepoints()
     target = Target(py, "triggers.py")
     refused(rc, "-p", target.pid, "-e", event, "-d", 1, about=about)
 
@@ -547,7 +540,7 @@ def test_what_cant_be_had_is_said(py, row):
 @each(event=["syscalls:sys_enter_nanosleep", "sched:sched_switch"])
 @one_python
 def test_stop_refuses_tracepoints(py, event):
-    need_tracepoints()
+    harness.need_tracepoints()
     target = Target(py, "triggers.py")
     refused(5, "-p", target.pid, "-e", event, "--capture", "stop", "-d", 1, about=["--capture stop"])
 
@@ -555,7 +548,7 @@ def test_stop_refuses_tracepoints(py, event):
 @each(event=["sched:sched_switch", "uprobe:FILE:touch_02", "context-switches", "{cpu-clock,cs}:S", "cpu-clock:k"])
 @each(py=[harness.debian_python()])
 def test_others_are_told_which_right_is_missing(py, event):
-    need_tracepoints()
+    harness.need_tracepoints()
     harness.need_events_for_all()
     target = Target(py, "triggers.py", user=harness.NOBODY)
     binary, home = harness.for_nobody()
