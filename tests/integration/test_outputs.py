@@ -1340,6 +1340,7 @@ def test_outputs_are_readable_after_sigkill_at_any_time(py, more):
 @harness.one_python
 def test_a_killed_perf_data_tells_its_events_and_its_mode(py):
     """Names of events and --mode are features of a perf.data, which come last; without them waits would count as one sample each."""
+    harness.need_tracepoints()
     home = harness.folder()
     target = harness.start(py.command() + ["-c", "import time\nprint('READY', flush=True)\nwhile True: time.sleep(0.1); sum(range(100000))"], stdout=-1)
     equal(target.stdout.readline(), b"READY\n", "the target")
