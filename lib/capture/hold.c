@@ -232,9 +232,9 @@ static bool is_unmapped(struct reader *r, const struct walk *w)
 	return code == -EFAULT || (code == -ESRCH && w->tid == t->pid);
 }
 
-void hold_charge(struct reader *r, uint64_t ns, uint32_t frames)
+void hold_charge(struct reader *r, uint64_t ns, const struct pystack_result *res)
 {
-	r->held_ns += MIN(ns, HOLD_MAX_NS + 1000 * (uint64_t)frames);
+	r->held_ns += MIN(ns, HOLD_MAX_NS + 1000 * ((uint64_t)res->n + res->n_joined));
 }
 
 static bool is_of(const struct pending *p, pid_t tid, bool early)

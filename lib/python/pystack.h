@@ -106,6 +106,7 @@ struct pystack_result {
 	bool switching;
 	bool code_lost; /* new_code() would not have one that the frames may use */
 	enum pystack_joined joined;
+	uint32_t n_joined; /* pystack_join() took as long as a walk of so many frames */
 	raddr tstate, first; /* for pystack_unchanged() */
 	raddr root;   /* where the C stack that the thread began on ends; 0: not known */
 	pid_t number; /* that the innermost state bears; 0: no state */

@@ -17,6 +17,8 @@
 enum {
 	TASKS = 64,   /* of a chain */
 	RUNNING = 64, /* tasks that run in the interpreter's event loops */
+	COST = 32768, /* of all reads (rmem_pages_limit()): a few ms */
+	COST_OF_FRAME = 16,
 	LABEL_BYTES = PYNAME_MAX + 16,
 };
 
@@ -220,16 +222,23 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, 
 		return;
 	}
 	rmem_pages_init(&j->pages, p->mem, j->page, RMEM_PAGES);
+	rmem_pages_limit(&j->pages, COST);
 	k = find_task(p, t, r);
-	if (k < 0)
+	if (k > 0) {
+		j->n = 0;
+		j->cut = false;
+		j->one_name = one_name;
+		put_task(p);
+		r->joined = put_waiting(p, t);
+	} else if (k < 0 || !j->pages.left) {
 		r->joined = PYSTACK_JOINED_NOT;
+	}
+	r->n_joined = (uint32_t)(COST - j->pages.left) / COST_OF_FRAME;
 	if (k <= 0)
 		return;
-	j->n = 0;
-	j->cut = false;
-	j->one_name = one_name;
-	put_task(p);
-	r->joined = put_waiting(p, t);
+	/* What can't be read for it is none, to some of those who look. */
+	if (!j->pages.left)
+		r->joined = PYSTACK_JOINED_PART;
 	if (j->cut || !name_items(p, t, pystack_thread(p, t->program, tid, 0), named, &n)) {
 		r->joined = PYSTACK_JOINED_PART;
 		n = 1; /* the first is the running task's name */

@@ -11,6 +11,15 @@
 
 enum { NO_PAGE = 1, AT_ONCE = 16 };
 
+/* False: it costs more than is left, and now nothing is. */
+static bool spend(struct rmem_pages *p, uint32_t cost)
+{
+	bool may = cost <= p->left;
+
+	p->left = may ? p->left - cost : 0;
+	return may;
+}
+
 /* Which of those that are kept; @p->n: none. */
 static uint32_t find(const struct rmem_pages *p, raddr at)
 {
@@ -58,7 +67,7 @@ static void fetch(struct rmem_pages *p, const struct rmem_vec *v, size_t n)
 		for (size_t from = v[i].at % RMEM_PAGE, at = 0; at < from + v[i].n;
 		     at += RMEM_PAGE)
 			add(p, &b, v[i].at - from + at);
-	if (b.n < 2)
+	if (b.n < 2 || !spend(p, RMEM_PAGE_COST * (uint32_t)b.n))
 		return;
 	n = rmem_readv(p->below, b.v, b.n);
 	for (size_t i = 0; i < n; i++)
@@ -70,6 +79,8 @@ static int page_at(struct rmem_pages *p, raddr at, const unsigned char **ret)
 	uint32_t i = find(p, at);
 	int r = 0;
 
+	if (!spend(p, i == p->n ? RMEM_PAGE_COST : 1))
+		return -E2BIG;
 	if (i == p->n) {
 		i = give_room(p);
 		r = rmem_read(p->below, at, p->page[i], RMEM_PAGE);
@@ -131,7 +142,13 @@ void rmem_pages_init(struct rmem_pages *p, struct rmem *below,
 	p->page = page;
 	p->n = MIN(n, (uint32_t)RMEM_PAGES);
 	p->next = 0;
+	p->left = UINT64_MAX;
 	rmem_pages_forget(p);
+}
+
+void rmem_pages_limit(struct rmem_pages *p, uint64_t cost)
+{
+	p->left = cost;
 }
 
 void rmem_pages_forget(struct rmem_pages *p)

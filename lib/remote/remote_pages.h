@@ -11,13 +11,18 @@
 
 #include "remote_mem.h"
 
-enum { RMEM_PAGE = 4096, RMEM_PAGES = 64 };
+enum {
+	RMEM_PAGE = 4096,
+	RMEM_PAGES = 64,
+	RMEM_PAGE_COST = 16, /* of a page that is asked for; of one that is kept: 1 */
+};
 
 struct rmem_pages {
 	struct rmem base;
 	struct rmem *below;		  /* borrowed */
 	raddr at[RMEM_PAGES];		  /* of each page that is kept; 1: none */
 	uint32_t n, next;		  /* kept at most; to be replaced */
+	uint64_t left;			  /* rmem_pages_limit() */
 	unsigned char (*page)[RMEM_PAGE]; /* borrowed */
 };
 
@@ -27,5 +32,9 @@ void rmem_pages_init(struct rmem_pages *p, struct rmem *below,
 
 /* From now on all is read anew. */
 void rmem_pages_forget(struct rmem_pages *p);
+
+/* Reads that would cost more than @cost from now on, all together, fail with -E2BIG, and so do
+ * all that follow; @p->left is 0 then. Without this call there is no limit. */
+void rmem_pages_limit(struct rmem_pages *p, uint64_t cost);
 
 #endif

@@ -169,22 +169,26 @@ static void what_a_hold_costs(void **state)
 {
 	static const struct {
 		uint64_t ns;
-		uint32_t frames;
+		uint32_t frames, joined;
 		uint64_t charged;
 	} rows[] = {
-		{ 0, 0, 0 },
-		{ 5000, 0, 5000 },
-		{ 200000, 0, 200000 },
-		{ 200001, 0, 200000 },
-		{ 200001, 1, 200001 },
-		{ UINT64_MAX, 50, 250000 }, /* asleep in a page fault */
+		{ 0, 0, 0, 0 },
+		{ 5000, 0, 0, 5000 },
+		{ 200000, 0, 0, 200000 },
+		{ 200001, 0, 0, 200000 },
+		{ 200001, 1, 0, 200001 },
+		{ UINT64_MAX, 50, 0, 250000 }, /* asleep in a page fault */
+		{ UINT64_MAX, 50, 2048, 2298000 },
 	};
 	struct fake *f = *state;
 	struct reader *r = begin(f);
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct pystack_result res = { .n = rows[i].frames,
+						    .n_joined = rows[i].joined };
+
 		r->held_ns = 7;
-		hold_charge(r, rows[i].ns, rows[i].frames);
+		hold_charge(r, rows[i].ns, &res);
 		assert_int_equal(r->held_ns, 7 + rows[i].charged);
 	}
 	reader_destroy(r);

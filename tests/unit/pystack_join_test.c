@@ -25,6 +25,8 @@ enum {
 	MOST_WAITING = 63, /* tasks that wait for one another, of which all are told */
 	MOST_ITEMS = 2048, /* frames and names of them */
 	LOOPS = 4,	   /* event loops that run a task */
+	MOST_READS = 2048, /* that a look at who waits takes */
+	BASES = 15,	   /* of a type whose bases are all looked at */
 };
 
 /* A thread in leaf(), called by the coroutine main(), which loop() runs. */
@@ -846,6 +848,98 @@ static void test_anchors(void **state)
 	each(has_anchors);
 }
 
+/* An object of a type with many bases, each in a page of its own. */
+static raddr of_many_bases(struct fix *f)
+{
+	raddr type = 0;
+
+	for (uint32_t i = 0; i < BASES; i++) {
+		type = a_type(f->m.w, "c", 32, type);
+		world_take(f->m.w, 4096 - TYPE_BYTES);
+	}
+	return of_type(f->m.w, take(f->m.w, 64), type);
+}
+
+/* What wakes who is in its closure. */
+static raddr a_callback(struct fix *f)
+{
+	enum { CELLS = 8 };
+	struct made *m = &f->m;
+	struct world *w = m->w;
+	const struct awaiterlayout *l = awaiterlayout_find(&w->l);
+	raddr func = of_type(w, take(w, 256), a_type(w, "function", 136, 0));
+	raddr cells = take(w, 16 + 8 * CELLS + 64), cell;
+
+	put(w, func + l->func_module, a_str(m, "asyncio.tasks"), 8);
+	put(w, func + l->func_qualname, a_str(m, "gather.<locals>._done_callback"), 8);
+	put(w, func + l->func_closure, cells, 8);
+	put(w, in(w, cells, 0), CELLS, 8);
+	for (uint32_t i = 0; i < CELLS; i++) {
+		cell = take(w, 64);
+		put(w, in(w, cell, 0), of_many_bases(f), 8);
+		put(w, in(w, cells, 8 + 8 * i), cell, 8);
+	}
+	return func;
+}
+
+/* A list of callbacks, as many as are looked at. */
+static raddr many_callbacks(struct fix *f)
+{
+	enum { CALLBACKS = 64 };
+	struct world *w = f->m.w;
+	raddr list = of_type(w, take(w, 64), a_type(w, "list", 40, 0));
+	raddr pair = of_type(w, take(w, 64), a_type(w, "tuple", 24, 0));
+	raddr items = take(w, 8 * CALLBACKS);
+
+	put(w, in(w, pair, 8), a_callback(f), 8);
+	for (uint32_t i = 0; i < CALLBACKS; i++)
+		put(w, items + 8 * i, pair, 8);
+	put(w, in(w, list, 0), CALLBACKS, 8);
+	put(w, in(w, list, 8), items, 8);
+	return list;
+}
+
+/* A program can make a look at who waits as long as it likes: it ends, and says so. */
+static void costs_too_much(struct fix *f)
+{
+	const struct awaiterlayout *l = awaiterlayout_find(&f->m.w->l);
+	raddr a = a_task(f, "a", a_waiting(f, "outer", 0)), list;
+	struct pystack_result r;
+	int before;
+
+	if (l->awaited_by)
+		return; /* it says who waits, itself */
+	list = many_callbacks(f);
+	put_awaited(&f->m, f->task, a);
+	put(f->m.w, f->task + l->callbacks, list, 8);
+	r = pystack_read(f->p, &f->t, &f->m.w->base, TID, INNER);
+	before = f->m.w->calls;
+	pystack_join(f->p, &f->t, TID, false, &r);
+	assert_in_range(f->m.w->calls - before, MOST_READS / 2, MOST_READS);
+	assert_int_equal(r.joined, PYSTACK_JOINED_PART);
+	assert_int_equal(r.n_joined, MOST_READS);
+	assert_string_equal(text_of(f, &r),
+			    as_here(f, "leaf6 main6 [task main's] [awaiting tasks unknown] "
+				       "loop6"));
+}
+
+/* A hold is charged with what was looked at. */
+static void costs_something(struct fix *f)
+{
+	struct pystack_result r;
+
+	await_many(f, 3, a_waiting(f, "c", 0));
+	r = read_joined(f, false);
+	assert_int_equal(r.joined, PYSTACK_JOINED);
+	assert_in_range(r.n_joined, 1, 200);
+}
+
+static void test_costs(void **state)
+{
+	each(costs_too_much);
+	each(costs_something);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -854,7 +948,7 @@ int main(void)
 		cmocka_unit_test(test_names),	cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_bad),	cmocka_unit_test(test_many),
 		cmocka_unit_test(test_long),	cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_anchors),
+		cmocka_unit_test(test_anchors), cmocka_unit_test(test_costs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,6 +275,32 @@ static void pages_of_large_pieces(void **state)
 	free(all);
 }
 
+/* A page that is asked for costs more than one that is kept; what would cost too much is not
+ * read, nor anything that follows. */
+static void pages_are_limited(void **state)
+{
+	struct counted c = { .base = { &counted_ops } };
+	unsigned char room[4][RMEM_PAGE], a[4], b[4];
+	const struct rmem_vec v[] = { { 2 * PAGE, a, 4 }, { 3 * PAGE, b, 4 } };
+	struct rmem_pages p;
+
+	rmem_pages_init(&p, &c.base, room, ARRAY_SIZE(room));
+	rmem_pages_limit(&p, 3 * RMEM_PAGE_COST + 4);
+	assert_int_equal(rmem_readv(&p.base, v, 2), 2);
+	assert_int_equal(rmem_read(&p.base, 2 * PAGE, a, 4), 0);
+	assert_int_equal(p.left, RMEM_PAGE_COST + 1);
+	assert_int_equal(rmem_read(&p.base, 4 * PAGE, a, 4), 0);
+	assert_int_equal(p.left, 1);
+	assert_int_equal(rmem_read(&p.base, 5 * PAGE, a, 4), -E2BIG);
+	assert_int_equal(rmem_read(&p.base, 2 * PAGE, a, 4), -E2BIG);
+	assert_int_equal(rmem_readv(&p.base, v, 2), 0);
+	assert_int_equal(c.calls, 2);
+	rmem_pages_limit(&p, RMEM_PAGE_COST);
+	rmem_pages_forget(&p);
+	assert_int_equal(rmem_readv(&p.base, v, 2), 0);
+	assert_int_equal(c.calls, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +313,7 @@ int main(void)
 		cmocka_unit_test(pages_come_together),
 		cmocka_unit_test(pages_end_at_a_hole),
 		cmocka_unit_test(pages_of_large_pieces),
+		cmocka_unit_test(pages_are_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
