@@ -14,6 +14,7 @@
 #include "perf_event.h"
 #include "sys/proc.h"
 #include "sys/rights.h"
+#include "targets/target_cgroup.h"
 
 static int try_event(void)
 {
@@ -88,6 +89,8 @@ static void owner(struct facts_target *t)
 	t->same_user = status.uid == geteuid();
 	t->dumpable = proc_dumpable(t->pid);
 	t->tracer = status.tracer;
+	t->stopped = status.state == 'T';
+	t->frozen = target_cgroup_is_frozen(t->pid);
 }
 
 void facts_of_target(struct facts_target *ret, pid_t pid)

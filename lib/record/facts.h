@@ -32,6 +32,7 @@ struct facts_target {
 	int pid;
 	bool same_user, dumpable;
 	int tracer; /* 0: none */
+	bool stopped, frozen; /* by a signal; by its cgroup */
 	unsigned long threads;
 	struct cpus cpus, ours; /* where it and where we may run */
 	struct realtime_use rt;

@@ -179,6 +179,15 @@ static void judge_access(const struct facts_machine *m, const struct facts_targe
 		    "process %d is traced by %d (a debugger, strace): it can be sampled, and "
 		    "is late or silent while that one stops it",
 		    t->pid, t->tracer);
+	if (t->stopped)
+		say(o, "--",
+		    "process %d is stopped: it has no samples until kill -CONT %d lets it go on",
+		    t->pid, t->pid);
+	if (t->frozen)
+		say(o, "--",
+		    "process %d is frozen by its cgroup (a paused container?): it has no samples "
+		    "until that is thawed",
+		    t->pid);
 }
 
 static void judge_scheduling(const struct facts_target *t, const struct out *o)

@@ -298,7 +298,7 @@ def test_dump_refuses_what_it_can_not_do(options):
 
 @each(controller=["freezer", "v2"])
 def test_a_frozen_process_is_called_frozen(controller):
-    """As docker pause freezes it: dump says so, and record, which has no samples of it."""
+    """As docker pause freezes it: dump says so, and doctor, and record, which has no samples of it."""
     path, _ = cgroup(controller)
     target = Target(harness.newest_python(), "threadnames.py", extensions=())
     harness.write(os.path.join(path, "cgroup.procs"), str(target.pid))
@@ -311,8 +311,10 @@ def test_a_frozen_process_is_called_frozen(controller):
         text = harness.pysampled("dump", "-p", target.pid).ok().out
         threads = json.loads(harness.pysampled("dump", "--json", "-p", target.pid).ok().out)[0]["threads"]
         run = harness.pysampled("-p", target.pid, "-d", 0.3, home=harness.folder()).ok()
+        doctor = harness.pysampled("doctor", "-p", target.pid).ok()
     finally:
         harness.write(os.path.join(path, file), thawed)
     equal(set(told.findall(text)), {"frozen"}, "states of threads: %s" % text)
     equal({thread["state"] for thread in threads}, {"stopped"}, "states in JSON")
     check("process %d is frozen by its cgroup" % target.pid in run.err, "%s", run)
+    check("process %d is frozen by its cgroup" % target.pid in doctor.out, "what doctor says: %s", doctor.out)

@@ -188,6 +188,8 @@ static void targets(void **state)
 	TARGET("dumpable", t.dumpable = false, "ok", "not dumpable");
 	TARGET("dumpable", (t.dumpable = false, m.ptrace = false), "no", "not dumpable");
 	TARGET("traced", t.tracer = 99, "--", "traced by 99");
+	TARGET("stopped", t.stopped = true, "--", "is stopped");
+	TARGET("frozen", t.frozen = true, "--", "is frozen by its cgroup");
 	TARGET("FIFO", (t.rt.priority = 10, t.rt.tid = 8), "--",
 	       "thread 8 of process 7 has real-time priority 10: readers need 11");
 	TARGET("FIFO", (t.rt.priority = 10, t.rt.tid = 8), NULL, "ordinary");
