@@ -22,17 +22,29 @@ void sparse_init(void)
 	mallopt(M_TOP_PAD, HEAP_STEP);
 }
 
+/* For the pages that lie wholly in there. */
+static void advise(void *p, size_t n, int advice)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t lo = ((uintptr_t)p + page - 1) & ~(page - 1);
+	uintptr_t hi = ((uintptr_t)p + n) & ~(page - 1);
+
+	if (p && lo < hi)
+		madvise((void *)lo, hi - lo, advice);
+}
+
 void *sparse_alloc(size_t n)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), lo, hi;
 	char *p;
 
 	n = MAX(n, (size_t)LARGE);
 	p = calloc(1, n);
-	lo = ((uintptr_t)p + page - 1) & ~(page - 1);
-	hi = ((uintptr_t)p + n) & ~(page - 1);
 	/* Only advice: with huge pages a byte that is touched takes 2 MiB. */
-	if (p && lo < hi)
-		madvise((void *)lo, hi - lo, MADV_NOHUGEPAGE);
+	advise(p, n, MADV_NOHUGEPAGE);
 	return p;
+}
+
+void sparse_drop(void *p, size_t n)
+{
+	advise(p, n, MADV_DONTNEED);
 }

@@ -21,4 +21,8 @@ void sparse_init(void);
 /* @n bytes of zeros, not as huge pages, for free(); NULL: there are none. */
 void *sparse_alloc(size_t n);
 
+/* The pages that lie wholly in the @n bytes at @p, a part of such a block, are zeros again and
+ * take no memory until they are touched. */
+void sparse_drop(void *p, size_t n);
+
 #endif

@@ -18,11 +18,32 @@ void emit_lost(struct stats *s, uint64_t n)
 	STATS_ADD(s, queue_full, n);
 }
 
-/* What makes the numbers of codes unique over all readers there ever were. */
+/* The first number of a slot's generation. */
+static uint64_t first_code(const struct cpu_slot *slot, uint64_t generation)
+{
+	return ((uint64_t)slot->index << CODE_SLOT_SHIFT) +
+	       (generation << CODE_GENERATION_SHIFT);
+}
+
+/* What makes the numbers of codes unique over all readers whose samples are not written. */
 static uint64_t code_mark(const struct reader *r)
 {
-	return (uint64_t)r->slot->index << CODE_SLOT_SHIFT | (uint64_t)r->slot->generation
-								     << CODE_GENERATION_SHIFT;
+	return first_code(r->slot, r->slot->generation);
+}
+
+void emit_generation(struct cpu_slot *slot)
+{
+	uint32_t last = slot->generation;
+	struct q_codes_gone *q;
+
+	slot->generation = last % EMIT_GENERATIONS + 1;
+	q = last ? queue_reserve(&slot->queue, Q_CODES_GONE, sizeof(*q)) : NULL;
+	if (!q) /* without room they go as they age, or as their numbers are given again */
+		return;
+	*q = (struct q_codes_gone){ .time = now_ns(),
+				    .from = first_code(slot, last),
+				    .below = first_code(slot, last + 1) };
+	queue_commit(&slot->queue);
 }
 
 bool emit_side(struct reader *r, const struct perf_event_header *h)
@@ -109,7 +130,7 @@ void emit_codes_gone(struct reader *r)
 		return;
 	/* Those of earlier readers of the slot, too. */
 	*q = (struct q_codes_gone){ .time = now_ns(),
-				    .from = (uint64_t)r->slot->index << CODE_SLOT_SHIFT,
+				    .from = first_code(r->slot, 0),
 				    .below = below | code_mark(r) };
 	queue_commit(&r->slot->queue);
 }

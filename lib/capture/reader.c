@@ -228,7 +228,7 @@ struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 				      sparse_room(c->cap_slots * sizeof(*r->cursor)),
 			      c->max_frames, emit_code, r);
 	r->wake = wait_on(slot->ring.fd, poked_by(c, slot));
-	slot->generation++;
+	emit_generation(slot);
 	epoch_join(&c->targets->epoch, &slot->targets);
 	if (r->wake >= 0 && (!c->tape || begin_tape(r)))
 		return r;
@@ -240,14 +240,15 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 {
 	struct reader *r;
 
-	if (slot->generation == EMIT_GENERATIONS) /* its code numbers are used up */
-		return -EAGAIN;
+	int code;
+
 	r = reader_create(c, slot);
 	if (!r)
 		return -ENOMEM;
-	if (start_thread(r)) {
+	code = start_thread(r);
+	if (code) {
 		reader_destroy(r);
-		return -ENOMEM;
+		return -code;
 	}
 	slot->reader = r;
 	return 0;
@@ -307,6 +308,15 @@ void reader_wake(struct cpu_slot *slot)
 		reader_nudge(slot);
 }
 
+/* When its read returns it ends and touches nothing else; the kernel may write there until
+ * then. */
+static void drop_memory(struct reader *r)
+{
+	size_t own = sparse_room(sizeof(*r));
+
+	sparse_drop((char *)r + own, reader_bytes(r->c) - own);
+}
+
 pid_t reader_stuck(struct cpu_slot *slot)
 {
 	pid_t pid = guard_stuck(&slot->guard, atomic_load(&slot->reader->tid));
@@ -315,7 +325,7 @@ pid_t reader_stuck(struct cpu_slot *slot)
 		return 0;
 	/* When its read returns it ends, without another look at a target. */
 	epoch_leave(&slot->targets);
-	/* Its memory stays: the kernel may still write into it. */
+	drop_memory(slot->reader);
 	slot->reader->next = slot->stuck;
 	slot->stuck = slot->reader;
 	slot->reader = NULL;

@@ -242,8 +242,12 @@ void rest_size(const struct reader *r, const struct pending *p, const struct wal
 	       struct q_sample *q);
 void rest_copy(const struct reader *r, const struct perf_sample *s, struct q_sample *q);
 
-/* emit.c: the numbers of codes are unique over so many readers of a slot. */
+/* emit.c: the numbers of codes are unique over so many readers of a slot, one after the other.
+ */
 enum { EMIT_GENERATIONS = 4095 };
+
+/* emit.c: @slot, which has no reader, gets the next: the codes of the last one are gone. */
+void emit_generation(struct cpu_slot *slot);
 
 /* emit.c: a callback for pystack: a new code object. */
 bool emit_code(void *arg, uint64_t id, const struct pycode_copy *c);

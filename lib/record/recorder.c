@@ -31,6 +31,7 @@ enum {
 	SECOND_NS = 1000000000,
 	/* A reader that was inside a read is looked at again, for it may be in that one still. */
 	SUSPECT_MS = GUARD_HANGS_NS / 1000000,
+	BARE_MS = 100, /* until it is tried again to make a reader */
 };
 
 /* Those that -t names are the targets'. */
@@ -243,15 +244,22 @@ static void give_up(struct recorder *r, pid_t pid)
 	tracker_quarantine(&r->tracker, pid);
 }
 
+/* Without one it is tried again at the next look; samples are lost meanwhile. */
 static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 {
 	int ret = reader_start(&r->config, slot);
 
-	if (ret < 0)
+	if (ret < 0 && !slot->bare)
 		note_say(&r->o.note,
-			 "CPU %d is not sampled any more: no new reader in place of the "
-			 "one that hangs: %s",
-			 slot->cpu, strerror(-ret));
+			 "CPU %d is not sampled until there is a new reader in place of the one "
+			 "that hangs: %s",
+			 slot->cpu,
+			 ret == -EAGAIN ? "no thread can be made (ulimit -u, or pids.max of a "
+					  "cgroup)" :
+					  strerror(-ret));
+	if (ret == 0 && slot->bare)
+		note_say(&r->o.note, "CPU %d is sampled again", slot->cpu);
+	slot->bare = ret < 0;
 }
 
 /* Records that are no samples wake no reader: now and then, or when the resolver waits for
@@ -317,10 +325,12 @@ static int watch_readers(struct recorder *r)
 			tracker_release(&r->tracker, back);
 		if (r->config.slots[i].guard.watch & 1)
 			soon = SUSPECT_MS;
-		if (!pid)
-			continue;
-		give_up(r, pid);
-		replace_reader(r, &r->config.slots[i]);
+		if (pid)
+			give_up(r, pid);
+		if (pid || (r->config.slots[i].bare && !r->config.slots[i].reader))
+			replace_reader(r, &r->config.slots[i]);
+		if (r->config.slots[i].bare)
+			soon = MIN(soon, BARE_MS);
 	}
 	back = r->waits ? waits_watch(r->waits) : 0;
 	if (back)

@@ -114,7 +114,8 @@ struct cpu_slot {
 	struct handover handover; /* of a capture that stops threads */
 	struct reader *reader;
 	struct reader *stuck; /* abandoned ones, by the control thread */
-	uint32_t generation;  /* readers started so far */
+	bool bare;	      /* the control thread's: no reader could take its place yet */
+	uint32_t generation;  /* of the reader: emit_generation() */
 	/* What lay in the ring by then is queued; UINT64_MAX: nobody reads the ring. */
 	_Atomic uint64_t drained_ns;
 	struct guard guard;	     /* of the reader's remote reads */

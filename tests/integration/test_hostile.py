@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import harness
+import machine
 import test_files
 import tolerances
 from harness import Recorder, Target, check, each, each_python, enough, equal, judge, need_fifo, need_root, not_quick
@@ -169,6 +170,31 @@ def test_one_of_several_that_ends_before_it_is_attached_to_is_named(py):
           "not a word of it: %s", run)
     pids = {frames[0].rpartition("-")[2] for frames, _ in harness.read_folded(os.path.join(recorder.home, "a.folded"))}
     harness.equal(pids, {str(hostile.pid), str(stays.pid)}, "processes")
+
+
+@harness.one_python
+def test_a_cpu_without_a_reader_gets_one_when_there_can_be_one(py):
+    """In place of one that hangs, while a cgroup allows no thread more."""
+    need_root()
+    need_fifo()
+    cpu = min(os.sched_getaffinity(0))
+    hostile, innocent = trapped(py, {cpu}), Target(py, "groundtruth.py", "--us", 20, cpus={cpu})
+    group, _ = machine.cgroup("pids")
+    both = "%d,%d" % (hostile.pid, innocent.pid)
+    recorder = Recorder("-p", both, "-F", 499, "-o", "a.folded").attached()
+    harness.write(os.path.join(group, "cgroup.procs"), str(recorder.pid))
+    harness.write(os.path.join(group, "pids.max"), "1")
+    spring(hostile)
+    harness.until(lambda: "CPU %d is not sampled until" % cpu in recorder.text(1), "there is no reader")
+    check("no thread can be made" in recorder.text(1), "the reason: %s", recorder.text(1))
+    harness.write(os.path.join(group, "pids.max"), "max")
+    harness.until(lambda: "CPU %d is sampled again" % cpu in recorder.text(1), "there is a reader")
+    harness.works_for_a_while(innocent.pid, 0.5, 15)
+    run = recorder.signal(signal.SIGINT).wait(15).ok()
+    verdict = judge(harness.sure(harness.of_pid(harness.read_folded(os.path.join(recorder.home, "a.folded")), innocent.pid)),
+                    innocent.info["truth"])
+    check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
+    enough(verdict.right > 20, "only %d samples: %s", verdict.right, run)
 
 
 @harness.one_python

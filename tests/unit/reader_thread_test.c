@@ -53,6 +53,16 @@ static void live(struct fake *f, bool (*wakes)(struct fake *f, struct reader *r,
 	fake_stop(f);
 }
 
+static bool no_thread;
+
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg)
+{
+	int (*f)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		dlsym(RTLD_NEXT, "pthread_create");
+
+	return no_thread ? EAGAIN : f(t, a, run, arg);
+}
+
 static void put_record(struct fake *f)
 {
 	struct record r;
@@ -396,8 +406,11 @@ static struct reader *give_up(struct fake *f, pid_t pid)
 {
 	struct cpu_slot *slot = &f->slots[0];
 	struct reader *r = hang(f, pid);
+	unsigned char *read = (unsigned char *)r + reader_bytes(&f->c) - 2 * 4096;
 
+	memset(read, 1, 4096);
 	assert_int_equal(reader_stuck(slot), 0);
+	assert_int_equal(read[0] & read[4095], 1);
 	assert_ptr_equal(slot->reader, r);
 	assert_true(slot->targets.in != 0);
 	assert_int_equal(slot->drained_ns, 5);
@@ -410,6 +423,7 @@ static struct reader *give_up(struct fake *f, pid_t pid)
 	assert_ptr_equal(slot->stuck, r);
 	assert_true(slot->drained_ns == UINT64_MAX);
 	assert_int_equal(slot->targets.in, 0);
+	assert_true(!read[0] || !read[4095]); /* what it has read takes no memory any more */
 	return r;
 }
 
@@ -457,18 +471,49 @@ static void one_that_hangs_at_the_end(void **state)
 	assert_int_equal(reader_returned(slot), HANGING);
 }
 
-/* Codes bear the number of their reader: when these are used up there is no other. */
-static void readers_without_number(void **state)
+/* Codes bear the number of their reader, and those of the one before are gone: when the
+ * numbers are used up they begin anew. */
+static void readers_have_numbers(void **state)
+{
+	enum { READER = 40, SLOT = 52, INDEX = 5 };
+	struct fake *f = *state;
+	struct cpu_slot *slot = &f->slots[0];
+	const struct queue_record *record;
+	struct q_codes_gone gone;
+
+	fake_lay(f);
+	reader_stop(slot); /* there is none */
+	slot->index = INDEX;
+	slot->generation = 0;
+	emit_generation(slot);
+	assert_int_equal(slot->generation, 1);
+	assert_null(queue_peek(&slot->queue));
+	slot->generation = EMIT_GENERATIONS - 1;
+	for (uint64_t last = slot->generation; last <= EMIT_GENERATIONS; last++) {
+		emit_generation(slot);
+		assert_int_equal(slot->generation, last == EMIT_GENERATIONS ? 1 : last + 1);
+		record = queue_peek(&slot->queue);
+		assert_non_null(record);
+		assert_int_equal(record->type, Q_CODES_GONE);
+		memcpy(&gone, record->data, sizeof(gone));
+		assert_int_equal(gone.from, ((uint64_t)INDEX << SLOT) + (last << READER));
+		assert_int_equal(gone.below, gone.from + (UINT64_C(1) << READER));
+		assert_in_range(gone.time, 1, now_ns());
+		queue_pop(&slot->queue);
+	}
+	slot->index = 0;
+}
+
+/* No thread can be made: that is told, not a lack of memory. */
+static void a_reader_without_a_thread(void **state)
 {
 	struct fake *f = *state;
 
-	f->slots[0].generation = EMIT_GENERATIONS;
+	no_thread = true;
 	assert_int_equal(reader_start(&f->c, &f->slots[0]), -EAGAIN);
+	no_thread = false;
 	assert_null(f->slots[0].reader);
-	reader_stop(&f->slots[0]); /* there is none */
-	f->slots[0].generation = EMIT_GENERATIONS - 1;
 	live(f, nothing);
-	assert_int_equal(f->slots[0].generation, EMIT_GENERATIONS);
 }
 
 int main(void)
@@ -484,7 +529,8 @@ int main(void)
 		FAKE_TEST(who_is_woken),
 		FAKE_TEST(readers_that_hang),
 		FAKE_TEST(one_that_hangs_at_the_end),
-		FAKE_TEST(readers_without_number),
+		FAKE_TEST(readers_have_numbers),
+		FAKE_TEST(a_reader_without_a_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
