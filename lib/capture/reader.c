@@ -238,11 +238,9 @@ struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 
 int reader_start(struct reader_config *c, struct cpu_slot *slot)
 {
-	struct reader *r;
-
+	struct reader *r = reader_create(c, slot);
 	int code;
 
-	r = reader_create(c, slot);
 	if (!r)
 		return -ENOMEM;
 	code = start_thread(r);

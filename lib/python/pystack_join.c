@@ -236,8 +236,7 @@ void pystack_join(struct pystack *p, const struct pystack_target *t, pid_t tid, 
 	r->n_joined = (uint32_t)(COST - j->pages.left) / COST_OF_FRAME;
 	if (k <= 0)
 		return;
-	/* What can't be read for it is none, to some of those who look. */
-	if (!j->pages.left)
+	if (!j->pages.left) /* some take what they could not read for none */
 		r->joined = PYSTACK_JOINED_PART;
 	if (j->cut || !name_items(p, t, pystack_thread(p, t->program, tid, 0), named, &n)) {
 		r->joined = PYSTACK_JOINED_PART;
