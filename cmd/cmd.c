@@ -258,40 +258,84 @@ static bool has_option(const struct option *options, const char *name)
 	return false;
 }
 
-/* What @word, an option of perf, py-spy or austin, is here, if @options have it; or NULL. */
+/* What answers a word of perf, py-spy or austin. */
+#define HERE "here it is "
+#define NO_BRANCHES "branches are not recorded, but each sample has its whole stack"
+#define NO_DELAY "sampling begins at once; attach with -p PID when it shall begin"
+#define IN_EACH "leave it out, each sample of a perf.data has its time, period and CPU"
+#define ONE_FILE "a recording is one file; end each with -d SEC, and name the next one"
+
+/* What to do instead of @word, an option of others, where @options have @name; or NULL. */
 static const char *known_elsewhere(const char *word, const struct option *options)
 {
 	static const struct {
 		const char *there, *name, *here;
 	} known[] = {
-		{ "--rate", "freq", "-F HZ" },
-		{ "-r", "freq", "-F HZ" },
-		{ "-f", "format", "--format" },
-		{ "--subprocesses", "follow", "--follow, the default" },
-		{ "-s", "follow", "--follow, the default" },
-		{ "-C", "follow", "--follow, the default, for child processes" },
-		{ "--per-thread", "events-on", "--events-on threads" },
-		{ "-m", "memory", "--memory SIZE; a module is -- python3 -m MODULE" },
-		{ "--percent-limit", "rows", "-n ROWS" },
-		{ "--call-graph", "native", "--native, the default" },
-		{ "--idle", "mode", "--mode wall" },
-		{ "--gil", "mode", "--mode gil" },
-		{ "--nolineno", "folded-lines", "--folded-lines=no" },
-		{ "--function", "folded-lines", "--folded-lines=no" },
-		{ "--nonblocking", "capture", "--capture async" },
-		{ "--exposure", "duration", "-d SEC" },
-		{ "-x", "duration", "-d SEC" },
-		{ "--all-cpus", "all", "-a" },
-		{ "-i", "freq", "-F HZ: 100 samples a second are one each 10 ms" },
-		{ "--interval", "freq", "-F HZ: 100 samples a second are one each 10 ms" },
-		{ "-i", "output", "the file's name alone" },
-		{ "-o", "annotate", "> FILE: a report goes to standard output" },
-		{ "-n", "native", "--native, the default" },
-		{ "--full-filenames", "full-paths", "--full-paths" },
-		{ "--no-native", "python", "--python" },
-		{ "-j", "json", "--json" },
-		{ "--threads", "children", "--by thread" },
-		{ "-g", "children", "--children; callers are in 'convert FILE -o OUT.html'" },
+		{ "--rate", "freq", HERE "-F HZ" },
+		{ "-r", "freq", HERE "-F HZ" },
+		{ "-f", "format", HERE "--format" },
+		{ "--subprocesses", "follow", HERE "--follow, the default" },
+		{ "-s", "follow", HERE "--follow, the default" },
+		{ "-C", "follow", HERE "--follow, the default, for child processes; CPUs can't be chosen" },
+		{ "--per-thread", "events-on", HERE "--events-on threads" },
+		{ "-m", "memory", HERE "--memory SIZE; a module is -- python3 -m MODULE" },
+		{ "--percent-limit", "rows", HERE "-n ROWS" },
+		{ "--call-graph", "native", HERE "--native, the default" },
+		{ "--idle", "mode", HERE "--mode wall" },
+		{ "--gil", "mode", HERE "--mode gil" },
+		{ "--nolineno", "folded-lines", HERE "--folded-lines=no" },
+		{ "--function", "folded-lines", HERE "--folded-lines=no" },
+		{ "--nonblocking", "capture", HERE "--capture async" },
+		{ "--exposure", "duration", HERE "-d SEC" },
+		{ "-x", "duration", HERE "-d SEC" },
+		{ "--all-cpus", "all", HERE "-a" },
+		{ "-i", "freq", HERE "-F HZ: -i 100us is -F 10000; perf's -i is --no-follow" },
+		{ "--interval", "freq", HERE "-F HZ: one each 10 ms is -F 100" },
+		{ "-i", "output", HERE "the file's name alone" },
+		{ "-o", "annotate", HERE "> FILE: a report goes to standard output" },
+		{ "-n", "native", HERE "--native, the default" },
+		{ "--full-filenames", "full-paths", HERE "--full-paths" },
+		{ "--no-native", "python", HERE "--python" },
+		{ "-j", "json", HERE "--json" },
+		{ "--threads", "children", HERE "--by thread" },
+		{ "-g", "children", HERE "--children; callers are in 'convert FILE -o OUT.html'" },
+		{ "-b", "events-on", NO_BRANCHES },
+		{ "-j", "events-on", NO_BRANCHES },
+		{ "--branch-any", "events-on", NO_BRANCHES },
+		{ "--branch-filter", "events-on", NO_BRANCHES },
+		{ "-D", "events-on", NO_DELAY },
+		{ "--delay", "events-on", NO_DELAY },
+		{ "-T", "events-on", IN_EACH },
+		{ "--timestamp", "events-on", IN_EACH },
+		{ "-P", "events-on", IN_EACH },
+		{ "--period", "events-on", IN_EACH },
+		{ "--sample-cpu", "events-on", IN_EACH },
+		{ "-k", "events-on", "leave it out, times are CLOCK_MONOTONIC's" },
+		{ "--clockid", "events-on", "leave it out, times are CLOCK_MONOTONIC's" },
+		{ "--switch-output", "events-on", ONE_FILE },
+		{ "--switch-max-files", "events-on", ONE_FILE },
+		{ "--timestamp-filename", "events-on", ONE_FILE },
+		{ "--max-size", "events-on", "-d SEC limits a perf.data, -z packs it; folded stays small" },
+		{ "--overwrite", "events-on", "no last part is kept; folded adds up and stays small" },
+		{ "--no-inherit", "follow", HERE "--no-follow" },
+		{ "--off-cpu", "mode", HERE "--mode wall" },
+		{ "--mmap-pages", "memory", HERE "--memory SIZE, of all rings and more" },
+		{ "--realtime", "events-on", "leave it out, readers have SCHED_FIFO where it is granted" },
+		{ "-N", "no-buildid-cache", HERE "-B" },
+		{ "--cpu", "mode", HERE "--mode cpu, the default; CPUs can't be chosen" },
+		{ "--all-user", "events-on", HERE "-e EVENT:u" },
+		{ "--all-kernel", "events-on", HERE "-e EVENT:k" },
+		{ "--filter", "events-on", "events are not filtered: -p and -t choose whose are sampled" },
+		{ "--uid", "user", HERE "-u USER" },
+		{ "--group", "event", HERE "-e '{A,B}'" },
+		{ "--force", "events-on", "leave it out, what is there becomes FILE.old" },
+		{ "--hideprogress", "quiet", HERE "-q" },
+		{ "--children", "follow", HERE "--follow, the default" },
+		{ "--sleepless", "mode", HERE "--mode cpu, the default" },
+		{ "-w", "events-on", HERE "pysampled dump PID" },
+		{ "--where", "events-on", HERE "pysampled dump PID" },
+		{ "--pipe", "output", HERE "-o -" },
+		{ "--gc", "events-on", "leave it out, the garbage collector is the frame [gc]" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
@@ -333,7 +377,7 @@ int cmd_bad_option(int argc, char **argv, const struct option *options, int resu
 		return cmd_fail(EXIT_USAGE, "%s may be short for %s", want, text);
 	here = known_elsewhere(want, options);
 	if (here)
-		return cmd_fail(EXIT_USAGE, "there is no option %s: here it is %s", want, here);
+		return cmd_fail(EXIT_USAGE, "there is no option %s: %s", want, here);
 	return cmd_fail(EXIT_USAGE,
 			"there is no option %s%s; see --help", word,
 			nearest_text(&near, text, sizeof(text)));

@@ -475,6 +475,9 @@ static const struct cmd_elsewhere events_elsewhere[] = {
 	{ "itimer", "-e cpu-clock" },
 	{ "wall", "--mode wall" },
 	{ "gil", "--mode gil" },
+	{ "off-cpu", "--mode wall" },
+	{ "offcpu", "--mode wall" },
+	{ "offcpu-time", "--mode wall" },
 	{ 0 },
 };
 
@@ -546,7 +549,7 @@ static int scope_contradicts(const struct record_options *o)
 			     "or the other");
 	if (o->command)
 		return usage("-a, --match, -u and -G take processes that run, -- CMD starts "
-			     "one: give one or the other");
+			     "one: give one or the other; what limits the time is -d SEC");
 	if (o->rec.n_tids)
 		return usage("-t goes with one -p");
 	if (o->rec.any)
@@ -571,7 +574,8 @@ static int contradictions(const struct said *s)
 		return usage("name what to profile: -p PID, -a, --match, -u, -G, or -- "
 			     "CMD");
 	if (s->o->command && s->o->rec.n_pids)
-		return usage("-p and -- CMD contradict each other");
+		return usage("-p and -- CMD contradict each other; what limits the time is "
+			     "-d SEC");
 	if (s->o->rec.n_tids && s->o->rec.n_pids != 1)
 		return usage("-t goes with one -p");
 	return 0;
@@ -610,11 +614,26 @@ static void set_defaults(struct record_options *o)
 	};
 }
 
-static int not_an_option(const struct record_options *o, const char *word)
+/* @word could be the value of the option @before, as -z, which takes it right behind it. */
+static bool is_value_apart(const char *before, const char *word)
 {
 	bool number = strspn(word, "0123456789") == strlen(word);
 
-	if (o->rec.n_pids)
+	if (!strcmp(before, "-z") || !strcmp(before, "--compress"))
+		return number;
+	return (!strcmp(before, "--native") && !strcmp(word, "full")) ||
+	       (!strcmp(before, "--async") && !strcmp(word, "names"));
+}
+
+static int not_an_option(const struct record_options *o, const char *before, const char *word)
+{
+	bool number = strspn(word, "0123456789") == strlen(word);
+
+	if (is_value_apart(before, word))
+		return usage("'%s' is not an option; a value stands right behind its option: "
+			     "%s%s%s",
+			     word, before, before[1] == '-' ? "=" : "", word);
+	if (o->rec.n_pids || (scope_is_set(&o->scope) && !number))
 		return usage(number ? "'%s' is not an option; several processes are -p 12,34" :
 				      "'%s' is not an option; what limits the time is -d SEC",
 			     word);
@@ -645,7 +664,7 @@ int options_parse(struct record_options *o, int argc, char **argv)
 	if (s.version)
 		return cmd_version() + 1;
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-		return not_an_option(o, argv[optind]) + 1;
+		return not_an_option(o, argv[optind - 1], argv[optind]) + 1;
 	if (optind == argc && !strcmp(argv[argc - 1], "--"))
 		return usage("no command follows '--'") + 1;
 	o->command = optind < argc ? argv + optind : NULL;

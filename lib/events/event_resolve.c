@@ -55,6 +55,31 @@ static int resolve_word(const struct work *w, struct perf_spec *s, struct err *e
 		       s->name, nearest_text(&near, text, sizeof(text)));
 }
 
+static bool is_generic(const char *name, size_t length)
+{
+	const char *known;
+	uint32_t type;
+	uint64_t config;
+
+	for (size_t i = 0; (known = perf_names_at(i, &type, &config)); i++)
+		if (strlen(known) == length && !strncmp(known, name, length))
+			return true;
+	return false;
+}
+
+/* PMU/TERM,.../, which perf takes for generic events, too. */
+static int resolve_terms(const struct work *w, struct perf_spec *s, struct err *err)
+{
+	int n = (int)strcspn(s->name, "/");
+
+	if (!is_generic(s->name, (size_t)n))
+		return pmu_resolve(w->devices, s, err);
+	return err_set(err, -EINVAL,
+		       "event '%s': '%.*s' takes no terms: a period is -c N, a frequency -F HZ, "
+		       "and modifiers stand behind ':', as in %.*s:u",
+		       s->name, n, s->name, n, s->name);
+}
+
 static int resolve_one(const struct work *w, struct perf_spec *s, struct err *err)
 {
 	const char *events;
@@ -64,7 +89,7 @@ static int resolve_one(const struct work *w, struct perf_spec *s, struct err *er
 	case PERF_KIND_WORD:
 		return resolve_word(w, s, err);
 	case PERF_KIND_PMU:
-		return pmu_resolve(w->devices, s, err);
+		return resolve_terms(w, s, err);
 	case PERF_KIND_TRACEPOINT:
 		if (pfm_resolve(s->name, s) == 0) /* EVENT:UNIT */
 			return 0;

@@ -87,10 +87,33 @@ def test_wrong_usage(py, options):
 @each(options={"--rate 100": "-F HZ", "-r 100": "-F HZ", "-f speedscope": "--format", "--subprocesses": "--follow", "--idle": "--mode wall",
                "--call-graph=dwarf": "--native", "-x 3": "-d SEC", "--function": "--folded-lines=no",
                "--nonblocking": "--capture async", "-C 0": "--follow, the default, for child processes", "--per-thread": "--events-on threads",
-               "-m app": "--memory SIZE; a module is -- python3 -m MODULE"}.items())
+               "-m app": "--memory SIZE; a module is -- python3 -m MODULE", "-i 100us": "-F HZ: -i 100us is -F 10000", "--gil": "--mode gil",
+               "--no-inherit": "--no-follow", "--off-cpu": "--mode wall", "--uid x": "-u USER", "--all-user": "-e EVENT:u", "-w": "pysampled dump PID",
+               "--mmap-pages 9": "--memory SIZE", "--group": "-e '{A,B}'", "--hideprogress": "-q", "--pipe": "-o -", "--children": "--follow"}.items())
 def test_what_peers_call_otherwise_is_named(options):
     words, here = options
     harness.refused(2, "-p", 1, *words.split(), about=["here it is " + here])
+
+
+@each(options={"-b": "its whole stack", "-j any": "its whole stack", "-D 500": "attach with -p PID", "-T": "leave it out, each sample",
+               "-k mono": "CLOCK_MONOTONIC", "--switch-output=1m": "end each with -d SEC", "--overwrite": "folded adds up", "--filter x": "-p and -t",
+               "--realtime 5": "SCHED_FIFO", "--gc": "[gc]", "-z 5": "behind its option: -z5", "--compress 5": "behind its option: --compress=5",
+               "--native full": "--native=full", "-- sleep 5": "what limits the time is -d SEC", "sleep 5": "what limits the time is -d SEC",
+               "-e cycles/period=9/": "a period is -c N", "-e cpu-clock/freq=9/": "a frequency -F HZ"}.items())
+def test_what_peers_have_and_we_lack_is_answered(options):
+    words, instead = options
+    harness.refused(2, "-p", 1, *words.split(), about=[instead])
+
+
+@each(words=["-a sleep 5", "-a -- sleep 5"])
+def test_all_processes_for_a_time(words):
+    """As perf is asked for it."""
+    harness.refused(2, *words.split(), about=["what limits the time is -d SEC"])
+
+
+@each(event=["off-cpu", "offcpu"])
+def test_time_off_cpu_is_a_mode(event):
+    harness.refused(5, "-p", 1, "-e", event, about=["here it is --mode wall"])
 
 
 @each(words={"top --pid 1": "pysampled -p PID", "annotate f": "report FILE --annotate", "script": "convert FILE", "list": "events", "attach 1": "pysampled -p PID",

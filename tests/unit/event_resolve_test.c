@@ -198,6 +198,7 @@ static void refusals(void **state)
 		const char *says;
 	} rows[] = {
 		{ "gpu/event=1/", -ENOENT, "there are: arm_cmn, cpu, ibs_op, power" },
+		{ "cycles/period=1000/", -EINVAL, "a period is -c N, a frequency -F HZ" },
 		{ "cpu/evnt=1/", -ENOENT, "terms: edge, event" },
 		{ "cpu/mem-load/", -ENOENT, "events: asks, mem-loads" },
 		{ "cpu/event=x/", -EINVAL, "'x' is no number" },
