@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "../output/kept.h"
 #include "cmd.h"
 
 enum { ROWS = 10 };
@@ -49,7 +50,8 @@ static int hottest_sample(struct sink *s, const struct sample *smp, const struct
 {
 	struct hottest *h = s->priv;
 	uint64_t number = hottest_samples(s) + 1;
-	uint64_t weight = s->session->flags & SESSION_WALL ? smp->period : 1;
+	bool weighed = s->session->flags & SESSION_WALL || kept_adapts(s->session, 0);
+	uint64_t weight = weighed ? smp->period : 1;
 	bool inner = true;
 
 	if (smp->event)

@@ -1,6 +1,7 @@
 """The first five minutes: what a stranger types, and what is said then."""
 import json
 import os
+import re
 import signal
 
 import harness
@@ -20,7 +21,7 @@ def spinning(py):
              ("-p 1 -i 10ms", "-F HZ"), ("-p 1 --format raw", "--format folded"), ("-p 1 --format collapsed", "--format folded"),
              ("-p 1 --format svg", "FILE.svg"), ("report --no-native", "--python"), ("report --threads", "--by thread"),
              ("x.py 1", "pysampled -- python3 x.py ..."), ("./x.py", "pysampled -- python3 ./x.py"), ("record x.py", "-- python3 x.py"), ("record x", "'--'"),
-             ("-p 1 --native-lines=yes", "--native-lines takes no value"), ("-p 1 --help=x", "--help takes no value"), ("-p 1 -b", "no option -b; see"), ("-p 1 --native -bq", "no option -b; see"),
+             ("-p 1 --native-lines=yes", "--native-lines takes no value"), ("-p 1 --help=x", "--help takes no value"), ("-p 1 -Z", "no option -Z; see"), ("-p 1 --native -Zq", "no option -Z; see"),
              ("-p 1 --", "no command follows '--'"), ("-d 1 --", "no command follows '--'"), ("doctor x", "not a process number"),
              ("convert -i x", "the file's name alone"), ("diff -i x y", "the file's name alone"), ("report -o x", "> FILE"),
              ("report --sort dso x", "--by"), ("report -i x y", "one FILE")])
@@ -153,6 +154,28 @@ def test_the_first_run_answers(py):
     for row in rows:
         check(" ".join(row) in shares, "%s is not in report --python: %s", row, shares)
     equal([row["self"] for row in report], sorted((row["self"] for row in report), reverse=True), "order")
+
+
+FAULTS = """import mmap, time
+def touch(pages):
+    room = mmap.mmap(-1, 4096 * pages)
+    for page in range(pages): room[4096 * page] = 1
+def few():
+    for _ in range(40): touch(1); time.sleep(0.005)
+def many(): touch(30000)
+few(); many()
+"""
+
+
+@one_python
+def test_the_hottest_are_weighed_as_in_a_report(py):
+    """The kernel adapts the period: a sample of few() is one fault, of many() hundreds."""
+    home = harness.folder()
+    run = harness.pysampled("-e", "page-faults", "-F", 99, "-o", "a.data", "--", py.path, "-c", FAULTS, home=home).ok()
+    rows = json.loads(harness.pysampled("report", "--python", "--json", "a.data", home=home).ok().out)["rows"]
+    share = {row["name"]: 100 * row["total"] / run.n("samples") for row in rows}
+    shown = {name: float(total) for total, name in re.findall(r"^ *[\d.]+% +([\d.]+)%  (\w+) \(", run.err, re.M)}
+    check("many" in shown and abs(shown["many"] - share["many"]) <= 100 / run.n("samples") + 0.1, "%s in report, %s", share, run)
 
 
 @one_python
