@@ -367,8 +367,9 @@ static int write_page(const struct diff_options *o, struct recording r[2],
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	recording_begins();
 	code = hand_all(&r[0], &out, (uint32_t)event[0], 1);
-	tree_other(out.priv); /* Nothing points into A's reader from here on. */
-	recording_close(&r[0]);
+	if (!code && tree_other(out.priv))
+		code = cmd_fail(EXIT_FAILED, "out of memory");
+	recording_close(&r[0]); /* Nothing points into A's reader from here on. */
 	if (!code)
 		code = hand_all(&r[1], &out, (uint32_t)event[1], 0);
 	if (sink_close(&out, &err) < 0)

@@ -22,6 +22,7 @@ struct counting {
 	const struct session *session;
 	enum tally_by by;
 	struct idmap row_of; /* key to a number in @t->rows */
+	uint32_t *known;     /* that number and 1, by function, or of others by frame; or 0 */
 	struct buf path;
 };
 
@@ -32,20 +33,14 @@ static const char *keep(struct tally *t, const char *text)
 	return id == STRTAB_NONE ? NULL : strtab_get(t->names, id);
 }
 
+/* Of a line or a file. */
 static uint64_t key_of_frame(const struct counting *c, uint32_t frame)
 {
-	const struct tree *t = c->tree;
-	const struct tree_frame *f = tree_frame(t, frame);
-	const struct tree_func *func = tree_func(t, f->func);
+	const struct tree_frame *f = tree_frame(c->tree, frame);
+	const struct tree_func *func = tree_func(c->tree, f->func);
 
-	switch (c->by) {
-	case TALLY_LINE:
-		return (uint64_t)f->func << 32 | (uint32_t)f->line;
-	case TALLY_FILE:
-		return (uint64_t)func->file << 2 | func->kind;
-	default:
-		return f->func;
-	}
+	return c->by == TALLY_LINE ? (uint64_t)f->func << 32 | (uint32_t)f->line :
+				     (uint64_t)func->file << 2 | func->kind;
 }
 
 static struct tally_row row_of_frame(const struct counting *c, uint32_t frame)
@@ -83,24 +78,45 @@ static struct tally_row row_of_whole(const struct counting *c, const struct tree
 				   .kind = tally_names[c->by] };
 }
 
-/* The row of @key, which is @fresh if there was none. NULL: no memory. */
-static struct tally_row *row_at(struct counting *c, uint64_t key, struct tally_row fresh)
+/* NULL: no memory. */
+static struct tally_row *new_row(struct counting *c, struct tally_row fresh)
 {
 	struct tally *t = c->t;
-	uint32_t i = idmap_get(&c->row_of, key);
 
-	if (i != IDMAP_NONE)
-		return &t->rows[i];
-	if (!fresh.name || !array_reserve(&t->rows, &t->cap, t->n + 1, sizeof(*t->rows)) ||
-	    idmap_set(&c->row_of, key, (uint32_t)t->n))
+	if (!fresh.name || !array_reserve(&t->rows, &t->cap, t->n + 1, sizeof(*t->rows)))
 		return NULL;
 	t->rows[t->n] = fresh;
 	return &t->rows[t->n++];
 }
 
+/* The row of @key, which is @fresh if there was none. NULL: no memory. */
+static struct tally_row *row_at(struct counting *c, uint64_t key, struct tally_row fresh)
+{
+	uint32_t i = idmap_get(&c->row_of, key);
+
+	if (i != IDMAP_NONE)
+		return &c->t->rows[i];
+	return idmap_set(&c->row_of, key, (uint32_t)c->t->n) ? NULL : new_row(c, fresh);
+}
+
 static bool is_python(const struct tree *t, uint32_t frame)
 {
 	return tree_func(t, tree_frame(t, frame)->func)->kind == FRAME_PYTHON;
+}
+
+/* A function is looked up here alone: of millions the other table would be the larger part. */
+static struct tally_row *row_of(struct counting *c, uint32_t frame)
+{
+	bool function = c->by == TALLY_FUNCTION;
+	uint32_t *known = &c->known[function ? tree_frame(c->tree, frame)->func : frame];
+	struct tally_row *row;
+
+	if (*known)
+		return &c->t->rows[*known - 1];
+	row = function ? new_row(c, row_of_frame(c, frame)) :
+			 row_at(c, key_of_frame(c, frame), row_of_frame(c, frame));
+	*known = row ? (uint32_t)(row - c->t->rows) + 1 : 0;
+	return row;
 }
 
 static int count_frames(struct counting *c, const struct tree_row *r, uint64_t number)
@@ -114,7 +130,7 @@ static int count_frames(struct counting *c, const struct tree_row *r, uint64_t n
 
 		if (c->t->python && !is_python(c->tree, frame))
 			continue;
-		row = row_at(c, key_of_frame(c, frame), row_of_frame(c, frame));
+		row = row_of(c, frame);
 		if (!row)
 			return -ENOMEM;
 		row->self += inner ? r->count : 0;
@@ -167,8 +183,12 @@ static int count(struct tally *t, const struct tree *tree, const struct session 
 		 enum tally_by by, int event)
 {
 	struct counting c = { .t = t, .tree = tree, .session = session, .by = by };
-	int ret = count_rows(&c, event);
+	size_t n = by == TALLY_FUNCTION ? tree_n_funcs(tree) : tree_n_frames(tree);
+	int ret;
 
+	c.known = calloc(n + 1, sizeof(*c.known));
+	ret = c.known ? count_rows(&c, event) : -ENOMEM;
+	free(c.known);
 	idmap_deinit(&c.row_of);
 	buf_deinit(&c.path);
 	return ret;

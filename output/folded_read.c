@@ -15,15 +15,18 @@
 
 static const char EVENT[] = "event:", TRUNCATED[] = "[truncated]";
 
-enum { MAX_FRAMES = 1 << 16 }; /* of a stack: 8 times what a perf.data can hold */
+enum {
+	MAX_FRAMES = 1 << 16, /* of a stack: 8 times what a perf.data can hold */
+	BLOCK = 4096	      /* functions */
+};
 
 struct folded_reader {
 	struct sink *sink;
 	const struct session *session;
 	struct strtab *names;
-	struct idmap func_of; /* name and file to a number in @func */
-	struct pyfunc **func;
-	size_t n_func, cap_func;
+	struct idmap func_of;	/* name and file to pyfunc.index */
+	struct pyfunc **blocks; /* outputs keep where a function is: it stays there */
+	size_t n_func, cap_blocks;
 	uint64_t counts;      /* of the lines so far, together */
 	struct frame *frames; /* of the line that is read */
 	size_t n, cap;
@@ -36,10 +39,28 @@ static const char *keep(const struct folded_reader *r, const char *text, size_t 
 	return *id == STRTAB_NONE ? NULL : strtab_get(r->names, *id);
 }
 
+static struct pyfunc *func_at(const struct folded_reader *r, size_t i)
+{
+	return &r->blocks[i / BLOCK][i % BLOCK];
+}
+
+/* Room for one more function. 0 or -ENOMEM. */
+static int grow(struct folded_reader *r)
+{
+	size_t n = r->n_func / BLOCK;
+
+	if (r->n_func % BLOCK)
+		return 0;
+	if (!array_reserve(&r->blocks, &r->cap_blocks, n + 1, sizeof(*r->blocks)))
+		return -ENOMEM;
+	r->blocks[n] = malloc(BLOCK * sizeof(**r->blocks));
+	return r->blocks[n] ? 0 : -ENOMEM;
+}
+
 static const struct pyfunc *func_of(struct folded_reader *r, const char *name, size_t name_n,
 				    const char *file, size_t file_n)
 {
-	struct pyfunc f = { .index = (uint32_t)r->n_func }, *copy;
+	struct pyfunc f = { .index = (uint32_t)r->n_func };
 	uint32_t a, b, known;
 
 	f.qualname = keep(r, name, name_n, &a);
@@ -48,16 +69,11 @@ static const struct pyfunc *func_of(struct folded_reader *r, const char *name, s
 		return NULL;
 	known = idmap_get(&r->func_of, (uint64_t)a << 32 | b);
 	if (known != IDMAP_NONE)
-		return r->func[known];
-	if (!array_reserve(&r->func, &r->cap_func, r->n_func + 1, sizeof(*r->func)))
+		return func_at(r, known);
+	if (idmap_set(&r->func_of, (uint64_t)a << 32 | b, f.index) || grow(r))
 		return NULL;
-	copy = malloc(sizeof(f));
-	if (!copy || idmap_set(&r->func_of, (uint64_t)a << 32 | b, f.index)) {
-		free(copy);
-		return NULL;
-	}
-	*copy = f;
-	return r->func[r->n_func++] = copy;
+	*func_at(r, r->n_func) = f;
+	return func_at(r, r->n_func++);
 }
 
 /* The digits before @end, which follow @mark; *@at is where @mark stands. -1: there are none.
@@ -345,9 +361,9 @@ int folded_read(FILE *in, const struct session *session, struct sink *s, size_t 
 		if (n)
 			ret = strlen(text) == (size_t)n ? read_line(&r, text) : -EBADMSG;
 	}
-	for (size_t i = 0; i < r.n_func; i++)
-		free(r.func[i]);
-	free(r.func);
+	for (size_t i = 0; i < (r.n_func + BLOCK - 1) / BLOCK; i++)
+		free(r.blocks[i]);
+	free(r.blocks);
 	free(r.frames);
 	idmap_deinit(&r.func_of);
 	strtab_destroy(r.names);

@@ -63,45 +63,67 @@ static uint32_t add(struct idmap *m, uint64_t key, struct buf *b, const void *p,
 
 /* --- frames --- */
 
+/* The entry of @b for @i, which is zeroed where there was none. NULL: no memory. */
+static void *entry_at(struct buf *b, size_t i, size_t size)
+{
+	if (i >= b->n / size)
+		buf_zero(b, (i + 1) * size - b->n);
+	return b->oom ? NULL : b->at + i * size;
+}
+
+static uint64_t key_of_func(const struct tree_func *f)
+{
+	return ((uint64_t)f->name << 32 | f->file) ^ (uint64_t)f->kind << 62;
+}
+
 static uint32_t python_func(struct tree *t, const struct pyfunc *func)
 {
-	uint32_t i = idmap_get(&t->python, func->index);
-	struct tree_func f = { .first = func->firstline, .kind = FRAME_PYTHON };
+	struct tree_func f = { .first = func->firstline, .kind = FRAME_PYTHON, .frame = NONE };
+	uint32_t *known = entry_at(&t->python, func->index, sizeof(*known)), i;
 
-	if (i != NONE)
-		return i;
+	if (!known || *known)
+		return known ? *known - 1 : (uint32_t)NONE;
 	f.name = intern(t, func->qualname);
 	f.file = intern(t, func->file);
 	if (f.name == STRTAB_NONE || f.file == STRTAB_NONE)
 		return NONE;
-	for (i = 0; i < t->n_before; i++)
-		if (tree_func(t, i)->kind == FRAME_PYTHON && tree_func(t, i)->name == f.name &&
-		    tree_func(t, i)->file == f.file)
-			return idmap_set(&t->python, func->index, i) ? (uint32_t)NONE : i;
-	return add(&t->python, func->index, &t->funcs, &f, sizeof(f));
+	i = idmap_get(&t->others, key_of_func(&f));
+	if (i == NONE) {
+		i = (uint32_t)tree_n_funcs(t);
+		buf_put(&t->funcs, &f, sizeof(f));
+	}
+	*known = i + 1;
+	return t->funcs.oom ? (uint32_t)NONE : i;
 }
 
 static uint32_t other_func(struct tree *t, enum frame_kind kind, const char *name,
 			   const char *file)
 {
-	struct tree_func f = { intern(t, name), intern(t, file), 0, kind };
-	uint64_t key = ((uint64_t)f.name << 32 | f.file) ^ (uint64_t)kind << 63;
+	struct tree_func f = { intern(t, name), intern(t, file), 0, kind, NONE };
 	uint32_t i;
 
 	if (f.name == STRTAB_NONE || f.file == STRTAB_NONE)
 		return NONE;
-	i = idmap_get(&t->others, key);
-	return i != NONE ? i : add(&t->others, key, &t->funcs, &f, sizeof(f));
+	i = idmap_get(&t->others, key_of_func(&f));
+	return i != NONE ? i : add(&t->others, key_of_func(&f), &t->funcs, &f, sizeof(f));
 }
 
 static uint32_t line_frame(struct tree *t, uint32_t func, int line, bool inlined)
 {
 	uint64_t key = (uint64_t)func << 32 | (uint64_t)inlined << 31 | (uint32_t)line;
 	struct tree_frame f = { .func = func, .line = line, .inlined = inlined };
-	uint32_t i;
+	uint32_t i, *first;
 
 	if (func == NONE)
 		return NONE;
+	first = &((struct tree_func *)(void *)t->funcs.at)[func].frame;
+	if (*first == NONE) {
+		*first = (uint32_t)tree_n_frames(t);
+		buf_put(&t->frames, &f, sizeof(f));
+		return t->frames.oom ? (uint32_t)NONE : *first;
+	}
+	if (tree_frame(t, *first)->line == line && tree_frame(t, *first)->inlined == inlined)
+		return *first;
 	i = idmap_get(&t->lines, key);
 	return i != NONE ? i : add(&t->lines, key, &t->frames, &f, sizeof(f));
 }
@@ -257,7 +279,7 @@ static size_t bytes_of(const struct tree *t)
 {
 	size_t maps = (t->row_of.cap + t->lines.cap) * (size_t)16;
 
-	return maps + t->funcs.cap + t->frames.cap + tree_nodes_bytes(&t->nodes) +
+	return maps + t->funcs.cap + t->python.cap + t->frames.cap + tree_nodes_bytes(&t->nodes) +
 	       t->rows.cap + t->threads.cap + strtab_bytes(t->strings);
 }
 
@@ -283,11 +305,7 @@ static uint32_t node_of(struct sink *s, const struct stack *stk)
 /* What is known of stacks equal to @stk; a fresh one if it is the first. NULL: no memory. */
 static struct tree_same *same_of(struct tree *t, const struct stack *stk)
 {
-	size_t at = stk->same * sizeof(struct tree_same);
-
-	if (at >= t->same.n)
-		buf_zero(&t->same, at + sizeof(struct tree_same) - t->same.n);
-	return t->same.oom ? NULL : (struct tree_same *)(void *)(t->same.at + at);
+	return entry_at(&t->same, stk->same, sizeof(struct tree_same));
 }
 
 bool tree_is_time(const struct session *session, uint32_t event)
@@ -369,8 +387,9 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 
 void tree_keep_texts(struct tree *t)
 {
-	struct buf *const bufs[] = { &t->funcs, &t->frames, &t->threads, &t->rows, &t->same };
-	struct idmap *const maps[] = { &t->python, &t->others, &t->lines,    &t->named,
+	struct buf *const bufs[] = { &t->funcs, &t->python, &t->frames,
+				     &t->threads, &t->rows, &t->same };
+	struct idmap *const maps[] = { &t->others, &t->lines, &t->named,
 				       &t->placed, &t->row_of, &t->thread_of };
 
 	for (size_t i = 0; i < ARRAY_SIZE(bufs); i++)
@@ -514,16 +533,21 @@ int tree_end(struct sink *s, struct err *err)
 	return 0;
 }
 
-void tree_other(struct tree *t)
+int tree_other(struct tree *t)
 {
-	struct idmap *const maps[] = { &t->python, &t->named, &t->placed };
+	struct idmap *const maps[] = { &t->named, &t->placed };
 
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		idmap_deinit(maps[i]);
+	for (uint32_t i = 0; i < tree_n_funcs(t); i++)
+		if (idmap_get(&t->others, key_of_func(tree_func(t, i))) == NONE &&
+		    idmap_set(&t->others, key_of_func(tree_func(t, i)), i))
+			return -ENOMEM;
+	t->python.n = 0;
 	comms_clear(&t->comms);
 	t->same.n = 0;
 	t->last_thread = NONE;
-	t->n_before = (uint32_t)tree_n_funcs(t);
+	return 0;
 }
 
 /* --- reading --- */

@@ -23,6 +23,7 @@ struct tree_func {
 	uint32_t name, file; /* in @strings; @file may be the empty string */
 	int first;	     /* the line that it begins at; 0: not known */
 	enum frame_kind kind;
+	uint32_t frame; /* the first at one of its lines, IDMAP_NONE: none yet; further are in @lines */
 };
 
 /* A function at one of its lines. */
@@ -62,7 +63,8 @@ struct tree {
 	uint32_t empty; /* the empty string */
 	struct buf funcs, frames, threads, rows;
 	struct tree_nodes nodes;
-	struct idmap python, others;	   /* pyfunc.index, and name and file, to function */
+	struct buf python;		   /* a function's number and 1 each, by pyfunc.index */
+	struct idmap others;		   /* name and file to function, of the recording before all */
 	struct idmap lines, named, placed; /* function and line, name, place, to frame */
 	struct idmap row_of, thread_of;
 	struct buf same; /* struct tree_same each, by stack.same */
@@ -71,7 +73,6 @@ struct tree {
 	uint64_t samples[SESSION_MAX_EVENTS]; /* kept ones, by event */
 	uint64_t first_ns, last_ns;	      /* times of samples */
 	uint32_t last_row;		      /* that the last sample was added to */
-	uint32_t n_before;    /* functions of the recording before, tree_other() */
 	uint32_t last_thread; /* of the last sample, NONE: to be looked up */
 	uint32_t unnamed;     /* the node that stands for all without room; 0: not yet */
 	bool full;
@@ -132,8 +133,8 @@ void tree_deinit(struct tree *t);
 void tree_keep_texts(struct tree *t);
 
 /* What comes is of another recording, whose functions, names and threads have their own
- * numbers: functions of one name and file are one. */
-void tree_other(struct tree *t);
+ * numbers: functions of one name and file are one. 0 or -ENOMEM. */
+int tree_other(struct tree *t);
 
 /* The frames of the node @i, leaf first, in *@ids, which grows as needed; how many. 0 also
  * when memory is out (@ids->oom). */
