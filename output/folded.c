@@ -638,17 +638,14 @@ static int folded_copy(struct sink *s)
 }
 
 /* What the lines that are in the file count. False: it can't be read. */
-static bool count_there(int fd, uint64_t *ret)
+static bool count_there(const struct sink *s, uint64_t *ret)
 {
 	uint64_t count = 0;
 	char buf[4096];
-	struct stat st;
-	off_t at = 0;
+	off_t at = s->begin;
 	ssize_t n;
 
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-		return false;
-	for (*ret = 0; (n = pread(fd, buf, sizeof(buf), at)) > 0; at += n)
+	for (*ret = 0; (n = pread(s->back, buf, sizeof(buf), at)) > 0; at += n)
 		for (ssize_t i = 0; i < n; i++) {
 			if (buf[i] == '\n')
 				*ret += count;
@@ -677,7 +674,7 @@ static uint64_t count_lacking(const struct sink *s)
 {
 	uint64_t all = count_all(s), there;
 
-	if (!count_there(s->fd, &there))
+	if (!count_there(s, &there))
 		return 0;
 	there = MIN(there, all);
 	return sink_taken(s) -

@@ -97,6 +97,7 @@ static int sink_open_fd(struct sink *s, struct err *err)
 static int sink_open_file(struct sink *s, struct err *err)
 {
 	const cookie_io_functions_t stream = { .write = sink_send, .close = sink_sent };
+	bool is_stdout = !strcmp(s->path, "-");
 	struct stat st;
 
 	s->fd = sink_open_fd(s, err);
@@ -108,7 +109,11 @@ static int sink_open_file(struct sink *s, struct err *err)
 			       "%s is not for a terminal: name a file, or send it down a pipe",
 			       s->ops->name);
 	}
-	if (strcmp(s->path, "-") && fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode))
+	if (fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		s->begin = st.st_size;
+		s->back = is_stdout ? open("/proc/self/fd/1", O_RDONLY | O_CLOEXEC) : s->fd;
+	}
+	if (s->back >= 0 && !is_stdout)
 		s->out = fdopen(s->fd, "w");
 	else
 		s->out = fopencookie(s, "w", stream);
@@ -126,8 +131,10 @@ static void sink_free(struct sink *s)
 		fclose(s->out);
 	if (s->folder >= 0)
 		close(s->folder);
+	if (s->back >= 0 && s->back != s->fd)
+		close(s->back);
 	free(s->priv);
-	s->folder = -1;
+	s->folder = s->back = -1;
 	s->out = NULL;
 	s->priv = NULL;
 }
@@ -138,7 +145,9 @@ int sink_open(struct sink *s, const struct sink_ops *ops, const char *path,
 	size_t priv = (ops->priv_size + SINK_ALIGN) / SINK_ALIGN * SINK_ALIGN;
 	int ret;
 
-	*s = (struct sink){ .ops = ops, .session = session, .path = path, .folder = -1 };
+	*s = (struct sink){
+		.ops = ops, .session = session, .path = path, .folder = -1, .back = -1
+	};
 	s->priv = calloc(1, priv + SINK_BUFFER);
 	if (!s->priv)
 		return err_set(err, -ENOMEM, "opening %s: out of memory", path);
@@ -151,22 +160,38 @@ int sink_open(struct sink *s, const struct sink_ops *ops, const char *path,
 	return ret;
 }
 
+/* Behind the last newline from @s->begin to @end. -errno. */
+static off_t whole_until(const struct sink *s, off_t end)
+{
+	char part[4096];
+
+	while (end > s->begin) {
+		off_t from = MAX(end - (off_t)sizeof(part), s->begin);
+		ssize_t n = pread(s->back, part, (size_t)(end - from), from);
+
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		while (n > 0 && part[n - 1] != '\n')
+			n--;
+		end = from + n;
+		if (n)
+			break;
+	}
+	return end;
+}
+
 /* A text that could not be written whole ends with a whole line all the same. */
 static void sink_cut_line(struct sink *s)
 {
-	char tail[4096];
 	struct stat st;
-	off_t from;
-	ssize_t n;
+	off_t end;
 
-	if (!(s->ops->needs & SINK_IS_RESULT) || fstat(s->fd, &st) || !S_ISREG(st.st_mode))
+	if (!(s->ops->needs & SINK_IS_RESULT) || s->back < 0 || fstat(s->fd, &st))
 		return;
 	__fpurge(s->out); /* or closing would try to write the rest again */
-	from = MAX(st.st_size - (off_t)sizeof(tail), 0);
-	n = pread(s->fd, tail, sizeof(tail), from);
-	while (n > 0 && tail[n - 1] != '\n')
-		n--;
-	if (n > 0 && ftruncate(s->fd, from + n) < 0)
+	end = whole_until(s, st.st_size);
+	/* Who writes to standard output next shall not leave a hole. */
+	if (end >= 0 && (ftruncate(s->fd, end) < 0 || lseek(s->fd, end, SEEK_SET) < 0))
 		s->failed = -errno;
 }
 

@@ -68,6 +68,8 @@ struct sink {
 	FILE *out;		       /* owned */
 	char *buffer;		       /* of @out, SINK_BUFFER bytes */
 	int fd;			       /* what @out writes to */
+	off_t begin;		       /* ... and where in it, if it is a file */
+	int back;		       /* ... which can be read here; -1: none, or it can't */
 	void *priv;
 	uint64_t given;	  /* samples of a recording, also after it failed; 0: of a file */
 	uint64_t samples; /* written so far; kept by the format */

@@ -3,6 +3,7 @@
  * folded_test - stacks in, lines out.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -423,6 +425,44 @@ static void no_room_is_counted(void **state)
 		assert_int_equal(whole_lines(f.path) > 0, i % 2);
 		unlink(f.path);
 	}
+}
+
+/* Standard output as a shell opens it, behind what another program wrote there, with lines of 6 KB:
+ * what is left ends with a whole line, and the rest is counted. */
+static void no_room_on_standard_output(void **state)
+{
+	enum { N = 10, BEFORE = 12 };
+	static char name[6000];
+	struct frame frame = { .kind = FRAME_NATIVE, .name = name };
+	struct rlimit was, little = { .rlim_cur = 20000 };
+	struct stats stats = {};
+	struct err err = {};
+	struct fixture f = { .session = { .n_events = 1, .stats = &stats } };
+	int was_stdout = dup(1), fd, ret;
+
+	memset(name, 'x', sizeof(name) - 1);
+	snprintf(f.path, sizeof(f.path), "/tmp/folded_test.%d.txt", getpid());
+	fd = open(f.path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+	assert_int_equal(write(fd, "another 999\n", BEFORE), BEFORE);
+	getrlimit(RLIMIT_FSIZE, &was);
+	little.rlim_max = was.rlim_max;
+	signal(SIGXFSZ, SIG_IGN);
+	fflush(stdout);
+	dup2(fd, 1);
+	close(fd);
+	ret = sink_open(&f.sink, sink_pick("folded", "-"), "-", &f.session, &err);
+	for (int pid = 1; !ret && pid <= N; pid++)
+		ret = f.sink.ops->sample(&f.sink, &(struct sample){ .pid = pid, .tid = pid },
+					 &(struct stack){ 1, &frame });
+	setrlimit(RLIMIT_FSIZE, &little);
+	ret = ret ? ret : sink_close(&f.sink, &err);
+	setrlimit(RLIMIT_FSIZE, &was);
+	dup2(was_stdout, 1);
+	close(was_stdout);
+	assert_int_equal(ret, -EFBIG);
+	assert_int_equal(whole_lines(f.path), 1 + 3);
+	assert_int_equal(STATS_GET(&stats, unwritten), N - 3);
+	unlink(f.path);
 }
 
 static void formats_are_picked(void **state)
@@ -933,6 +973,7 @@ int main(void)
 		cmocka_unit_test(many_stacks),
 		cmocka_unit_test(full_disk_has_a_sentence),
 		cmocka_unit_test(no_room_is_counted),
+		cmocka_unit_test(no_room_on_standard_output),
 		cmocka_unit_test(formats_are_picked),
 		cmocka_unit_test(text_is_for_everybody),
 		cmocka_unit_test(adapted_periods_weigh),
