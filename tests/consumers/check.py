@@ -442,7 +442,7 @@ def test_speedscope():
         base = "http://127.0.0.1:%d/%s.page/" % (server.server_port, name)
         for patience in 10, 40, 100: # until it has read the file, however busy the machine is
             _, said = browse(base + "index.html#profileURL=" + base + "profile.json",
-                             "--timeout=%d000" % patience, "--enable-unsafe-swiftshader", "--use-gl=swiftshader")
+                             "--virtual-time-budget=%d000" % patience, "--enable-unsafe-swiftshader", "--use-gl=swiftshader")
             if '"import: ' in said:
                 break
         assert '"Importing as speedscope json file"' in said and '"import: ' in said, said[-2000:]
@@ -559,6 +559,17 @@ def test_a_difference_holds_one_recording_at_a_time():
     for more in (), ("-o", "w.html"):
         both = most_memory("diff", "w.data", "w.data", *more)
         assert both < 1.25 * one, "%d KB, and to report one takes %d: diff %s" % (both, one, more)
+
+
+def test_functions_that_occur_once_take_little_memory():
+    """Three tables by hash held each of them: 340 bytes a function."""
+    need_no_asan()
+    functions = 250000
+    for name, n in ("few.folded", 10), ("many.folded", functions):
+        with open(name, "w") as file:
+            file.writelines("p-1;%s 1\n" % ";".join("f%d (%d.py:1)" % (i + k, i) for k in range(10)) for i in range(0, n, 10))
+    each = 1024 * (most_memory("report", "many.folded") - most_memory("report", "few.folded")) / functions
+    assert each < 230, "%.0f bytes a function" % each
 
 
 def test_page_of_a_difference_is_shown():
