@@ -94,10 +94,13 @@ static void put_task(struct pystack *p)
 	}
 }
 
+/* One without a code would be taken for a name. */
 static void put_frames(struct join *j)
 {
-	for (uint32_t i = j->task.chain.n; i-- > 0;)
+	for (uint32_t i = j->task.chain.n; i-- > 0;) {
+		j->cut = j->cut || !j->task.chain.frame[i].code;
 		put(j, j->task.chain.frame[i]);
+	}
 }
 
 /* From the task that was put last on: all that wait. */

@@ -335,6 +335,20 @@ static void is_no_waiting_task(struct fix *f)
 	       "leaf6 main6 [task main's] [awaiting tasks unknown] loop6");
 }
 
+/* A frame without a code is no name. */
+static void has_no_code(struct fix *f)
+{
+	struct world *w = f->m.w;
+	raddr coro = a_waiting(f, "outer", 0), frame = coro + f->m.g->frame;
+
+	if (w->l.lasti_unit)
+		frame = load_u64(world_mem(w, frame));
+	put_awaited(&f->m, f->task, a_task(f, "a", coro));
+	world_put(w, frame, w->l.frame.code, 0, 8);
+	expect(f, PYSTACK_JOINED_PART,
+	       "leaf6 main6 [task main's] [awaiting tasks unknown] loop6");
+}
+
 /* A circle of tasks has no end. */
 static void awaits_itself(struct fix *f)
 {
@@ -361,6 +375,7 @@ static void test_waiting(void **state)
 {
 	each(waits);
 	each(is_no_waiting_task);
+	each(has_no_code);
 	each(awaits_itself);
 	each(is_in_no_stack_twice);
 }
