@@ -19,8 +19,12 @@
 /* By enum pystack_end, of which PYSTACK_OK is the truth; another stack; and calls. */
 enum { OTHER = PYSTACK_END_N, CALLS, SUMS };
 
+/* Runtimes beside the first one; NULL: none. */
+static const struct pystack_others *others;
+
 struct scene {
 	const char *name;
+	uint32_t most; /* frames of a stack */
 	uint16_t from, to; /* the layouts in which there are such threads */
 	struct bytes (*make)(struct fix *f); /* what is known of its C stack */
 	uint64_t later[SUMS];		     /* of a thread that was read before */
@@ -57,7 +61,8 @@ static enum pystack_end look(struct fix *f, struct bytes known, char text[512])
 	struct pystack_result r;
 
 	pystack_know(f->p, WORLD_AT + (raddr)(known.at - f->w->mem), known);
-	r = read_result(f);
+	f->w->calls = 0;
+	r = pystack_read_all(f->p, &f->t, others, &f->w->base, TID, INNER);
 	print_result(f, &r, text);
 	return r.end;
 }
@@ -190,6 +195,29 @@ static struct bytes several_interpreters(struct fix *f)
 	return (struct bytes){ world_mem(f->w, WORLD_AT), 0 };
 }
 
+/* Two frames in a runtime beside the first one, below two in that. */
+static struct bytes two_runtimes(struct fix *f)
+{
+	static struct pystack_others o;
+	raddr first = f->ts;
+
+	f->ts = another_runtime(f, &o, true);
+	stack(f, "ab", NULL);
+	f->ts = first;
+	stack(f, "cd", NULL);
+	others = &o;
+	return (struct bytes){ world_mem(f->w, WORLD_AT), 0 };
+}
+
+/* The first one has nothing of the thread. */
+static struct bytes another_runtime_alone(struct fix *f)
+{
+	struct bytes b = two_runtimes(f);
+
+	stack(f, "", NULL);
+	return b;
+}
+
 /* --- all of them --- */
 
 static void print_sums(const char *name, const uint64_t sums[SUMS])
@@ -203,8 +231,9 @@ static void print_sums(const char *name, const uint64_t sums[SUMS])
 static void play(const struct scene *s, struct fix *f, struct scene *sums)
 {
 	pystack_destroy(f->p);
-	f->p = pystack_create(64, name_code, f);
+	f->p = pystack_create(s->most, name_code, f);
 	was_walked(f);
+	others = NULL;
 	damage(f, s->make(f), sums);
 	fix_destroy(f);
 }
@@ -231,6 +260,7 @@ static void expect(void **state)
 
 static struct scene scenes[] = {
 	{ "functions",
+	  64,
 	  0x030b,
 	  0x030f,
 	  functions,
@@ -238,6 +268,7 @@ static struct scene scenes[] = {
 	  { 3189, 167, 480, 167, 1884, 0, 0, 575, 110300 },
 	  { 5931, 63, 0, 22, 72, 0, 0, 374, 16584 } },
 	{ "generators",
+	  64,
 	  0x030b,
 	  0x030f,
 	  generators,
@@ -245,6 +276,7 @@ static struct scene scenes[] = {
 	  { 4720, 167, 497, 212, 1847, 0, 0, 585, 148765 },
 	  { 7506, 63, 0, 22, 75, 0, 0, 362, 18646 } },
 	{ "enters_function",
+	  64,
 	  0x030b,
 	  0x030c,
 	  enters_function,
@@ -252,6 +284,7 @@ static struct scene scenes[] = {
 	  { 1221, 36, 566, 5, 24, 0, 0, 92, 41098 },
 	  { 1853, 9, 26, 0, 12, 0, 0, 44, 15583 } },
 	{ "enters_where_the_stack_tells",
+	  64,
 	  0x030b,
 	  0x030c,
 	  enters_where_the_stack_tells,
@@ -259,6 +292,7 @@ static struct scene scenes[] = {
 	  { 1330, 36, 457, 0, 24, 0, 0, 97, 24773 },
 	  { 1853, 9, 26, 0, 12, 0, 0, 44, 7708 } },
 	{ "enters_a_generator",
+	  64,
 	  0x030b,
 	  0x030c,
 	  enters_a_generator,
@@ -266,6 +300,7 @@ static struct scene scenes[] = {
 	  { 1257, 36, 65, 470, 24, 0, 0, 92, 44243 },
 	  { 1853, 9, 0, 26, 12, 0, 0, 44, 11938 } },
 	{ "runs_a_generator",
+	  64,
 	  0x030c,
 	  0x030c,
 	  runs_a_generator,
@@ -273,6 +308,7 @@ static struct scene scenes[] = {
 	  { 681, 19, 32, 244, 13, 0, 0, 46, 25155 },
 	  { 971, 9, 0, 13, 6, 0, 0, 36, 4752 } },
 	{ "enters_before_its_shim",
+	  64,
 	  0x030d,
 	  0x030d,
 	  enters_before_its_shim,
@@ -280,12 +316,45 @@ static struct scene scenes[] = {
 	  { 985, 44, 90, 273, 462, 0, 0, 216, 48234 },
 	  { 1888, 18, 0, 26, 24, 0, 0, 114, 6531 } },
 	{ "several_interpreters",
+	  64,
 	  0x030b,
 	  0x030f,
 	  several_interpreters,
 	  { 6094, 0, 310, 361, 1459, 0, 0, 506, 110890 },
 	  { 4462, 23, 466, 405, 2319, 0, 0, 1055, 279195 },
 	  { 7978, 0, 0, 44, 96, 0, 0, 612, 129342 } },
+	{ "functions_that_are_cut",
+	  3,
+	  0x030b,
+	  0x030f,
+	  functions,
+	  { 4749, 70, 222, 81, 1179, 0, 0, 161, 15140 },
+	  { 3484, 167, 367, 103, 1806, 0, 0, 535, 101585 },
+	  { 5931, 63, 0, 22, 72, 0, 0, 374, 14519 } },
+	{ "generators_that_are_cut",
+	  2,
+	  0x030b,
+	  0x030f,
+	  generators,
+	  { 7119, 70, 161, 75, 459, 0, 0, 144, 14699 },
+	  { 6430, 167, 306, 112, 767, 0, 0, 246, 128401 },
+	  { 7799, 63, 0, 37, 27, 0, 0, 102, 14098 } },
+	{ "two_runtimes",
+	  64,
+	  0x030b,
+	  0x030e,
+	  two_runtimes,
+	  { 4759, 0, 329, 175, 1032, 0, 0, 284, 21979 },
+	  { 3357, 0, 494, 219, 1744, 0, 0, 765, 192375 },
+	  { 6000, 0, 0, 44, 72, 0, 0, 463, 45579 } },
+	{ "another_runtime_alone",
+	  64,
+	  0x030b,
+	  0x030e,
+	  another_runtime_alone,
+	  { 5469, 52, 340, 112, 518, 0, 0, 97, 37798 },
+	  { 4759, 86, 396, 134, 928, 0, 0, 285, 175348 },
+	  { 6300, 42, 0, 22, 36, 0, 0, 188, 52853 } },
 };
 
 int main(void)

@@ -52,6 +52,24 @@ static inline raddr enter_another(struct fix *f)
 	return before;
 }
 
+/* Another runtime beside the first one: a thread of it that bears the same number. */
+static inline raddr another_runtime(struct fix *f, struct pystack_others *o, bool proven)
+{
+	raddr first = f->w->runtime, interp, last = f->w->last_interp, ret;
+
+	f->w->runtime = world_take(f->w, 1024);
+	f->w->last_interp = 0;
+	*o = (struct pystack_others){ .n = 1 };
+	o->of[0].proven = proven;
+	o->of[0].target.layout = f->w->l;
+	pywalk_layout_init(&o->of[0].target.walk, &f->w->l, f->w->runtime);
+	interp = world_interp(f->w);
+	ret = world_thread(f->w, interp, INNER, true);
+	f->w->runtime = first;
+	f->w->last_interp = last;
+	return ret;
+}
+
 /* "a" on "b", and C called by a enters an activation of e. */
 struct entered {
 	raddr cframe, before; /* of the new activation; of a's */

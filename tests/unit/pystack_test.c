@@ -1827,24 +1827,6 @@ static void several_interpreters(void **state)
 	in_every_layout(left);
 }
 
-/* Another runtime beside the first one: a thread of it that bears the same number. */
-static raddr another_runtime(struct fix *f, struct pystack_others *o, bool proven)
-{
-	raddr first = f->w->runtime, interp, last = f->w->last_interp, ret;
-
-	f->w->runtime = world_take(f->w, 1024);
-	f->w->last_interp = 0;
-	*o = (struct pystack_others){ .n = 1 };
-	o->of[0].proven = proven;
-	o->of[0].target.layout = f->w->l;
-	pywalk_layout_init(&o->of[0].target.walk, &f->w->l, f->w->runtime);
-	interp = world_interp(f->w);
-	ret = world_thread(f->w, interp, INNER, true);
-	f->w->runtime = first;
-	f->w->last_interp = last;
-	return ret;
-}
-
 static const char *read_all(struct fix *f, const struct pystack_others *o)
 {
 	f->w->calls = 0;
@@ -1895,6 +1877,22 @@ static void in_two_runtimes(struct fix *f)
 	stack(f, "", NULL);
 	assert_string_equal(read_all(f, &o), "c3 d3");
 	assert_string_equal(read_all(f, NULL), "c3 d3");
+}
+
+/* Where their frames have no place on it nothing tells which are the inner ones. */
+static void in_two_without_a_place(struct fix *f)
+{
+	raddr first = f->ts;
+	struct pystack_others o;
+
+	if (!pyoff_has(f->w->l.tstate.base_frame))
+		return;
+	f->t.program = PYSTACK_SEVERAL;
+	f->ts = another_runtime(f, &o, true);
+	stack(f, "ab", NULL);
+	f->ts = first;
+	stack(f, "cd", NULL);
+	assert_string_equal(read_all(f, &o), "broken");
 }
 
 /* A code that was not taken is told, whichever of them has it. */
@@ -1983,6 +1981,7 @@ static void beside_an_unproven_runtime(struct fix *f)
 static void several_runtimes(void **state)
 {
 	in_every_layout(in_two_runtimes);
+	in_every_layout(in_two_without_a_place);
 	in_every_layout(lost_in_two_runtimes);
 	in_every_layout(beside_an_unproven_runtime);
 }
