@@ -139,6 +139,13 @@ def test_too_few_exact_fail():
         equal(failures(judge, judge.shares_of_exact), want, "failures of %s, %d" % (argv, sure))
 
 
+def test_only_threads_without_a_gil_that_map_memory_may_be_late():
+    module, _ = oracle()
+    for tag, case, threads, want in (("3.13t", "deep", 8, True), ("3.13t", "chunk", 200, True), ("3.13.0", "deep", 8, False),
+                                     ("3.13t", "tree", 8, False), ("3.13t", "chunk", 1, False)):
+        equal(module.is_delayed((harness.Python(tag, None), case, threads, 2)), want, "%s %s %d" % (tag, case, threads))
+
+
 @each(capture=["preempt", "async"])
 def test_a_whole_run_that_would_miss_a_rate_that_was_met_fails(capture):
     for more, argv, want in (0, (), 0), (-1, (), 1), (-1, ("--quick",), 0):
