@@ -642,10 +642,13 @@ static bool count_there(const struct sink *s, uint64_t *ret)
 {
 	uint64_t count = 0;
 	char buf[4096];
+	struct stat st;
 	off_t at = s->begin;
 	ssize_t n;
 
-	for (*ret = 0; (n = pread(s->back, buf, sizeof(buf), at)) > 0; at += n)
+	if (fstat(s->fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	for (*ret = 0; (n = pread(sink_readable(s), buf, sizeof(buf), at)) > 0; at += n)
 		for (ssize_t i = 0; i < n; i++) {
 			if (buf[i] == '\n')
 				*ret += count;

@@ -97,7 +97,7 @@ static int sink_open_fd(struct sink *s, struct err *err)
 static int sink_open_file(struct sink *s, struct err *err)
 {
 	const cookie_io_functions_t stream = { .write = sink_send, .close = sink_sent };
-	bool is_stdout = !strcmp(s->path, "-");
+	bool is_stdout = !strcmp(s->path, "-"), file;
 	struct stat st;
 
 	s->fd = sink_open_fd(s, err);
@@ -109,11 +109,11 @@ static int sink_open_file(struct sink *s, struct err *err)
 			       "%s is not for a terminal: name a file, or send it down a pipe",
 			       s->ops->name);
 	}
-	if (fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		s->begin = st.st_size;
-		s->back = is_stdout ? open("/proc/self/fd/1", O_RDONLY | O_CLOEXEC) : s->fd;
-	}
-	if (s->back >= 0 && !is_stdout)
+	file = fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode);
+	s->begin = file ? st.st_size : 0;
+	if (file && is_stdout) /* which a shell opens for writing alone */
+		s->back = open("/proc/self/fd/1", O_RDONLY | O_CLOEXEC);
+	if (file && !is_stdout)
 		s->out = fdopen(s->fd, "w");
 	else
 		s->out = fopencookie(s, "w", stream);
@@ -131,7 +131,7 @@ static void sink_free(struct sink *s)
 		fclose(s->out);
 	if (s->folder >= 0)
 		close(s->folder);
-	if (s->back >= 0 && s->back != s->fd)
+	if (s->back >= 0)
 		close(s->back);
 	free(s->priv);
 	s->folder = s->back = -1;
@@ -167,7 +167,7 @@ static off_t whole_until(const struct sink *s, off_t end)
 
 	while (end > s->begin) {
 		off_t from = MAX(end - (off_t)sizeof(part), s->begin);
-		ssize_t n = pread(s->back, part, (size_t)(end - from), from);
+		ssize_t n = pread(sink_readable(s), part, (size_t)(end - from), from);
 
 		if (n <= 0)
 			return n ? -errno : -EIO;
@@ -186,7 +186,7 @@ static void sink_cut_line(struct sink *s)
 	struct stat st;
 	off_t end;
 
-	if (!(s->ops->needs & SINK_IS_RESULT) || s->back < 0 || fstat(s->fd, &st))
+	if (!(s->ops->needs & SINK_IS_RESULT) || fstat(s->fd, &st) || !S_ISREG(st.st_mode))
 		return;
 	__fpurge(s->out); /* or closing would try to write the rest again */
 	end = whole_until(s, st.st_size);

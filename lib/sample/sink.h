@@ -69,7 +69,7 @@ struct sink {
 	char *buffer;		       /* of @out, SINK_BUFFER bytes */
 	int fd;			       /* what @out writes to */
 	off_t begin;		       /* ... and where in it, if it is a file */
-	int back;		       /* ... which can be read here; -1: none, or it can't */
+	int back;		       /* ... to read it, if it is stdout's; owned; -1: none */
 	void *priv;
 	uint64_t given;	  /* samples of a recording, also after it failed; 0: of a file */
 	uint64_t samples; /* written so far; kept by the format */
@@ -89,6 +89,12 @@ static inline unsigned sinks_need(struct sink *const *s, size_t n)
 	for (size_t i = 0; i < n; i++)
 		needs |= s[i]->ops->needs;
 	return needs;
+}
+
+/* Where what was written can be read back, if it is a file. */
+static inline int sink_readable(const struct sink *s)
+{
+	return s->back < 0 ? s->fd : s->back;
 }
 
 /* How many there were to write. */
