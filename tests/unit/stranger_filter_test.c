@@ -64,11 +64,12 @@ static size_t samples_of(struct perf_ring *ring, pid_t pid)
 /* Our own samples while we burn CPU time. */
 static size_t own_samples(struct perf_ring *ring)
 {
-	uint64_t until = now_ns() + BURN_NS;
+	pid_t pid = getpid();
+	uint64_t until = proc_ran_ns(pid, pid) + BURN_NS;
 
-	while (now_ns() < until)
+	while (proc_ran_ns(pid, pid) < until)
 		;
-	return samples_of(ring, getpid());
+	return samples_of(ring, pid);
 }
 
 /* Those of a child that burns it, once it has used so much. */
