@@ -319,17 +319,18 @@ static int watch_readers(struct recorder *r)
 	pid_t back;
 
 	for (size_t i = 0; i < r->config.n_slots; i++) {
-		pid_t pid = r->config.slots[i].reader ? reader_stuck(&r->config.slots[i]) : 0;
+		struct cpu_slot *slot = &r->config.slots[i];
+		pid_t pid = slot->reader ? reader_stuck(slot) : 0;
 
-		while ((back = reader_returned(&r->config.slots[i])))
+		while ((back = reader_returned(slot)))
 			tracker_release(&r->tracker, back);
-		if (r->config.slots[i].guard.watch & 1)
+		if (slot->guard.watch & 1)
 			soon = SUSPECT_MS;
 		if (pid)
 			give_up(r, pid);
-		if (pid || (r->config.slots[i].bare && !r->config.slots[i].reader))
-			replace_reader(r, &r->config.slots[i]);
-		if (r->config.slots[i].bare)
+		if (pid || slot->bare)
+			replace_reader(r, slot);
+		if (slot->bare)
 			soon = MIN(soon, BARE_MS);
 	}
 	back = r->waits ? waits_watch(r->waits) : 0;
