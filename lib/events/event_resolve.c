@@ -55,24 +55,12 @@ static int resolve_word(const struct work *w, struct perf_spec *s, struct err *e
 		       s->name, nearest_text(&near, text, sizeof(text)));
 }
 
-static bool is_generic(const char *name, size_t length)
-{
-	const char *known;
-	uint32_t type;
-	uint64_t config;
-
-	for (size_t i = 0; (known = perf_names_at(i, &type, &config)); i++)
-		if (strlen(known) == length && !strncmp(known, name, length))
-			return true;
-	return false;
-}
-
 /* PMU/TERM,.../, which perf takes for generic events, too. */
 static int resolve_terms(const struct work *w, struct perf_spec *s, struct err *err)
 {
 	int n = (int)strcspn(s->name, "/");
 
-	if (!is_generic(s->name, (size_t)n))
+	if (!perf_names_find(s->name, (size_t)n, &(struct perf_spec){ 0 }))
 		return pmu_resolve(w->devices, s, err);
 	return err_set(err, -EINVAL,
 		       "event '%s': '%.*s' takes no terms: a period is -c N, a frequency -F HZ, "

@@ -61,7 +61,7 @@ const char *perf_names_at(size_t i, uint32_t *type, uint64_t *config)
 	return generic[i].name;
 }
 
-static bool find_generic(const char *s, size_t n, struct perf_spec *ret)
+bool perf_names_find(const char *s, size_t n, struct perf_spec *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(generic); i++) {
 		if (strlen(generic[i].name) != n || strncasecmp(generic[i].name, s, n))
@@ -268,7 +268,7 @@ static int parse_name(struct perf_spec *ret, struct err *err)
 		}
 	if (!strncmp(ret->name, "mem:", 4))
 		end = parse_mem(ret->name + 4, ret);
-	else if (!find_generic(ret->name, base, ret) && !find_cache(ret->name, base, ret) &&
+	else if (!perf_names_find(ret->name, base, ret) && !find_cache(ret->name, base, ret) &&
 		 !find_raw(ret->name, base, ret))
 		return parse_unresolved(ret, err);
 	return end ? parse_rest(end, ret, err) : malformed(ret, "mem:ADDR[/LEN][:rwx]", err);

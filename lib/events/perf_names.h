@@ -58,6 +58,10 @@ int perf_names_parse(const char *list, struct perf_spec *ret, size_t cap, size_t
  * ("cpu-cycles", "faults") follow their event. */
 const char *perf_names_at(size_t i, uint32_t *type, uint64_t *config);
 
+/* Type and config of the generic event whose name is the @n bytes at @s, in any case, into *@ret.
+ * False: there is none. */
+bool perf_names_find(const char *s, size_t n, struct perf_spec *ret);
+
 /* Does it happen in the kernel only, whatever mode the thread was in: tracepoints, and the
  * scheduler's events? The kernel never counts it as user mode's (perf_swevent_event(), with
  * the registers of the caller). */
