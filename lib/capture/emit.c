@@ -25,7 +25,7 @@ static uint64_t first_code(const struct cpu_slot *slot, uint64_t generation)
 	       (generation << CODE_GENERATION_SHIFT);
 }
 
-/* What makes the numbers of codes unique over all readers whose samples are not written. */
+/* What makes the numbers of codes unique over all readers that have samples in a queue. */
 static uint64_t code_mark(const struct reader *r)
 {
 	return first_code(r->slot, r->slot->generation);

@@ -68,8 +68,8 @@ struct sink {
 	FILE *out;		       /* owned */
 	char *buffer;		       /* of @out, SINK_BUFFER bytes */
 	int fd;			       /* what @out writes to */
-	off_t begin;		       /* ... and where in it, if it is a file */
-	int back;		       /* ... to read it, if it is stdout's; owned; -1: none */
+	off_t begin;		       /* where our part of that file begins; 0: no file */
+	int back;		       /* reads the file that is stdout; owned; -1: none */
 	void *priv;
 	uint64_t given;	  /* samples of a recording, also after it failed; 0: of a file */
 	uint64_t samples; /* written so far; kept by the format */
