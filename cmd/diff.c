@@ -11,6 +11,7 @@
 
 #include "../output/short_files.h"
 #include "../output/sink.h"
+#include "base/base.h"
 #include "cmd.h"
 #include "tally.h"
 
@@ -112,7 +113,7 @@ static int by_key(const void *a, const void *b, void *by)
 	if (!ret)
 		ret = strcmp(x->kind, y->kind);
 	if (!ret && *(const enum tally_by *)by == TALLY_LINE)
-		ret = (x->line > y->line) - (x->line < y->line);
+		ret = COMPARE(x->line, y->line);
 	return ret;
 }
 
@@ -125,9 +126,9 @@ static int by_change(const void *a, const void *b)
 {
 	double x = change(a), y = change(b);
 
-	if (x != y)
-		return x < y ? 1 : -1;
-	return strcmp(((const struct pair *)a)->row.name, ((const struct pair *)b)->row.name);
+	return COMPARE(y, x) ?:
+		       strcmp(((const struct pair *)a)->row.name,
+			      ((const struct pair *)b)->row.name);
 }
 
 static int make_pairs(struct diff *d)

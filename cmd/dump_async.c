@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/base.h"
 #include "base/clock.h"
 #include "python/pyfind.h"
 #include "remote/remote_pages.h"
@@ -155,9 +156,8 @@ static void look_at(struct looking *k, const struct pytask_ref *at)
 static int compare(const void *a, const void *b)
 {
 	const struct listed *x = a, *y = b;
-	int r = strverscmp(x->key, y->key);
 
-	return r ? r : (x->at.at > y->at.at) - (x->at.at < y->at.at);
+	return strverscmp(x->key, y->key) ?: COMPARE(x->at.at, y->at.at);
 }
 
 /* For the order alone, so pages may be old. */

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/base.h"
 #include "pyframe_walk.h"
 #include "dump_int.h"
 
@@ -47,7 +48,7 @@ static int compare_states(const void *a, const void *b)
 {
 	const struct dump_state *x = a, *y = b;
 
-	return (x->number > y->number) - (x->number < y->number);
+	return COMPARE(x->number, y->number);
 }
 
 /* All thread states at once: each thread's own search would go through all of them. Where they

@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "../output/kept.h"
+#include "base/base.h"
 #include "cmd.h"
 
 enum { ROWS = 10 };
@@ -88,8 +89,7 @@ static int by_self(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
 
-	return x->self != y->self ? (x->self < y->self) - (x->self > y->self) :
-				    (x->total < y->total) - (x->total > y->total);
+	return COMPARE(y->self, x->self) ?: COMPARE(y->total, x->total);
 }
 
 void hottest_print(const struct sink *s, FILE *to)

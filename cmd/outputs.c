@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "../output/outfile.h"
+#include "base/base.h"
 #include "lines/srcline.h"
 #include "cmd.h"
 #include "options.h"
@@ -64,7 +65,7 @@ static bool stat_folder(const char *path, struct stat *st)
 {
 	char folder[PATH_MAX];
 
-	snprintf(folder, sizeof(folder), "%.*s.", (int)(outfile_name(path) - path), path);
+	snprintf(folder, sizeof(folder), "%.*s.", (int)(base_name(path) - path), path);
 	return stat(folder, st) == 0;
 }
 
@@ -78,7 +79,7 @@ static bool is_same(const char *a, const char *b)
 		return true;
 	if (there && !S_ISREG(x.st_mode))
 		return false;
-	if (!there && (strcmp(outfile_name(a), outfile_name(b)) != 0 || !stat_folder(a, &x) ||
+	if (!there && (strcmp(base_name(a), base_name(b)) != 0 || !stat_folder(a, &x) ||
 		       !stat_folder(b, &y)))
 		return false;
 	return x.st_dev == y.st_dev && x.st_ino == y.st_ino;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/base.h"
 #include "base/nearest.h"
 #include "cmd.h"
 #include "sys/rootfile.h"
@@ -44,17 +45,14 @@ static bool is_called(const struct tally_row *r, const char *name)
 
 static int by_function(const struct found *x, const struct found *y)
 {
-	int ret = strcmp(x->row->file, y->row->file);
-
-	return ret ? ret : strcmp(x->row->name, y->row->name);
+	return strcmp(x->row->file, y->row->file) ?: strcmp(x->row->name, y->row->name);
 }
 
 static int by_place(const void *a, const void *b)
 {
 	const struct found *x = a, *y = b;
-	int ret = by_function(x, y);
 
-	return ret ? ret : (x->row->line > y->row->line) - (x->row->line < y->row->line);
+	return by_function(x, y) ?: COMPARE(x->row->line, y->row->line);
 }
 
 /* The hottest function first. */
@@ -62,7 +60,7 @@ static int by_weight(const void *a, const void *b)
 {
 	const struct found *x = a, *y = b;
 
-	return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : by_place(a, b);
+	return COMPARE(y->weight, x->weight) ?: by_place(a, b);
 }
 
 /* @f is in the order of places. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/base.h"
 #include "cmd.h"
 
 const char *const tally_names[TALLY_N] = { "function", "line",	  "file",
@@ -236,31 +237,21 @@ void tally_deinit(struct tally *t)
 
 static int by_name(const struct tally_row *x, const struct tally_row *y)
 {
-	int ret = strcmp(x->name, y->name);
-
-	if (!ret)
-		ret = strcmp(x->file, y->file);
-	return ret ? ret : (x->line > y->line) - (x->line < y->line);
+	return strcmp(x->name, y->name) ?: strcmp(x->file, y->file) ?: COMPARE(x->line, y->line);
 }
 
 static int by_self(const void *a, const void *b)
 {
 	const struct tally_row *x = a, *y = b;
 
-	if (x->self != y->self)
-		return x->self < y->self ? 1 : -1;
-	if (x->total != y->total)
-		return x->total < y->total ? 1 : -1;
-	return by_name(x, y);
+	return COMPARE(y->self, x->self) ?: COMPARE(y->total, x->total) ?: by_name(x, y);
 }
 
 static int by_total(const void *a, const void *b)
 {
 	const struct tally_row *x = a, *y = b;
 
-	if (x->total != y->total)
-		return x->total < y->total ? 1 : -1;
-	return by_self(a, b);
+	return COMPARE(y->total, x->total) ?: by_self(a, b);
 }
 
 void tally_sort(struct tally *t, bool total)

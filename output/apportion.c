@@ -18,9 +18,7 @@ static int by_remainder(const void *a, const void *b)
 {
 	const struct share *x = a, *y = b;
 
-	if (x->remainder != y->remainder)
-		return x->remainder < y->remainder ? 1 : -1;
-	return x->of < y->of ? -1 : x->of > y->of;
+	return COMPARE(y->remainder, x->remainder) ?: COMPARE(x->of, y->of);
 }
 
 int apportion(uint64_t *weight, size_t n, uint64_t total)

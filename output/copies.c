@@ -11,6 +11,7 @@
 #include <stdio_ext.h>
 #include <sys/stat.h>
 
+#include "base/base.h"
 #include "base/clock.h"
 #include "outfile.h"
 
@@ -51,7 +52,7 @@ static int take_place(struct sink *s, const char *fresh, const struct stat *old,
 		      int fd)
 {
 	if (fchmod(fd, old->st_mode & 07777) ||
-	    renameat(s->folder, fresh, s->folder, outfile_name(s->path)))
+	    renameat(s->folder, fresh, s->folder, base_name(s->path)))
 		return -errno;
 	__fpurge(s->out);
 	fclose(s->out);
@@ -73,7 +74,7 @@ static int replace(struct sink *s, off_t *got)
 	*got = -1;
 	if (!is_replaceable(s, &old))
 		return -EPERM;
-	fd = outfile_fresh(s->folder, outfile_name(s->path), old.st_mode & 0777, fresh);
+	fd = outfile_fresh(s->folder, base_name(s->path), old.st_mode & 0777, fresh);
 	if (fd < 0)
 		return fd;
 	out = fdopen(fd, "w");

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/base.h"
+
 static size_t track_of(const struct gecko_order *o, const struct tree *t, size_t i)
 {
 	const struct tree_row *row = tree_row(t, o->moments[i].row);
@@ -19,9 +21,7 @@ static int by_time(const void *a, const void *b, void *moments)
 	const struct moment *m = moments;
 	uint32_t i = load_u32(a), k = load_u32(b);
 
-	if (m[i].time != m[k].time)
-		return m[i].time < m[k].time ? -1 : 1;
-	return (i > k) - (i < k);
+	return COMPARE(m[i].time, m[k].time) ?: COMPARE(i, k);
 }
 
 /* Samples come in time order, all but those of several recordings. */

@@ -100,19 +100,12 @@ static int walk_part(struct walk *w)
 	return ret;
 }
 
-const char *outfile_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 int outfile_folder(const char *path, const char **name, struct err *err)
 {
 	struct walk w = { .fd = -1 };
 	int ret = 0, why;
 
-	*name = outfile_name(path);
+	*name = base_name(path);
 	if (!**name)
 		return err_set(err, -EISDIR, "opening %s: it names a folder", path);
 	if (*name - path >= PATH_MAX)

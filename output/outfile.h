@@ -17,9 +17,6 @@
 
 #include "base/err.h"
 
-/* Part of @path: the file's name in its folder. */
-const char *outfile_name(const char *path);
-
 /* The folder of @path, opened with O_PATH, and in *@name (part of @path) the file's name
  * there; or -errno with a sentence. */
 int outfile_folder(const char *path, const char **name, struct err *err);

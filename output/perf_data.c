@@ -97,12 +97,10 @@ static int write_pyelf(struct perf_data *d)
  * alike. */
 static int name_pyelf(struct perf_data *d, const char *out)
 {
-	const char *base = strrchr(out, '/');
+	const char *base = base_name(out);
 	char dir[PATH_MAX], real[PATH_MAX];
-	int n;
+	int n = snprintf(dir, sizeof(dir), "%.*s.", (int)(base - out), out);
 
-	base = base ? base + 1 : out;
-	n = snprintf(dir, sizeof(dir), "%.*s.", (int)(base - out), out);
 	if (n >= (int)sizeof(dir))
 		return -ENAMETOOLONG;
 	if (!realpath(dir, real))
@@ -237,7 +235,6 @@ static void perf_data_free(struct perf_data *d)
 static int begin_symbols(struct sink *s)
 {
 	struct perf_data *d = s->priv;
-	const char *slash = strrchr(s->path, '/');
 	int ret = 0;
 
 	d->pyelf_next = PYELF_FIRST;
@@ -250,7 +247,7 @@ static int begin_symbols(struct sink *s)
 	ret = name_pyelf(d, s->path);
 	if (!ret && d->has_symbols)
 		ret = d->pyelf_folder =
-			outfile_beside(s->folder, slash ? slash + 1 : s->path, PYELF_BESIDE);
+			outfile_beside(s->folder, base_name(s->path), PYELF_BESIDE);
 	return MIN(ret, 0);
 }
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
+
 enum { MAX_WAITING = 32 << 20 /* bytes */ };
 
 struct mark {
@@ -25,9 +27,7 @@ static int by_time(const void *a, const void *b)
 {
 	const struct mark *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return (x->at > y->at) - (x->at < y->at);
+	return COMPARE(x->time, y->time) ?: COMPARE(x->at, y->at);
 }
 
 static struct mark *marks_of(const struct perf_order *o, size_t *n)

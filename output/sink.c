@@ -224,7 +224,7 @@ static bool is_removed(const struct sink *s)
 	struct stat st;
 
 	return s->folder >= 0 &&
-	       fstatat(s->folder, outfile_name(s->path), &st, AT_SYMLINK_NOFOLLOW) &&
+	       fstatat(s->folder, base_name(s->path), &st, AT_SYMLINK_NOFOLLOW) &&
 	       errno == ENOENT;
 }
 
@@ -254,7 +254,7 @@ int sink_close(struct sink *s, struct err *err)
 		s->lacking = sink_taken(s);
 	note_lacking(s);
 	if (s->ops->copy && s->folder >= 0)
-		outfile_clean(s->folder, outfile_name(s->path));
+		outfile_clean(s->folder, base_name(s->path));
 	sink_free(s);
 	if (!s->failed)
 		return 0;

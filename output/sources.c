@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/later.h"
 #include "base/quota.h"
 #include "json.h"
@@ -75,9 +76,7 @@ static int by_place(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
 
-	if (x->file != y->file)
-		return x->file < y->file ? -1 : 1;
-	return (x->from > y->from) - (x->from < y->from);
+	return COMPARE(x->file, y->file) ?: COMPARE(x->from, y->from);
 }
 
 /* Around each line that was sampled, and where its function begins. */

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/base.h"
 #include "copies.h"
 #include "json.h"
 #include "tree.h"
@@ -80,11 +81,7 @@ static int by_thread(const void *a, const void *b)
 	const struct tree_row *x = *(struct tree_row *const *)a,
 			      *y = *(struct tree_row *const *)b;
 
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->event != y->event)
-		return x->event < y->event ? -1 : 1;
-	return (x > y) - (x < y);
+	return COMPARE(x->thread, y->thread) ?: COMPARE(x->event, y->event) ?: COMPARE(x, y);
 }
 
 static int put_profiles(struct speedscope *w)

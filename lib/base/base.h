@@ -17,6 +17,8 @@
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
+/* For qsort(): below, at or above 0, as @a is beside @b. */
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* Built with a sanitizer, whose runtime needs more than we do. */
 #ifdef __has_feature
@@ -63,6 +65,14 @@ static inline int base_take(int *fd)
 #define _cleanup_free_ __attribute__((__cleanup__(base_free)))
 #define _cleanup_close_ __attribute__((__cleanup__(base_close)))
 #define _cleanup_fclose_ __attribute__((__cleanup__(base_fclose)))
+
+/* What comes behind the last slash. */
+static inline const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
 
 /* Unaligned loads from bytes of any origin. */
 static inline uint64_t load_u64(const void *p)

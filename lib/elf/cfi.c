@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base/array.h"
+#include "base/base.h"
 
 enum {
 	MAX_REMEMBERED = 8,
@@ -368,11 +369,7 @@ static int function_cmp(const void *a, const void *b)
 {
 	const struct rows_function *x = a, *y = b;
 
-	if (x->lo != y->lo)
-		return x->lo < y->lo ? -1 : 1;
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return x->record < y->record ? -1 : x->record > y->record;
+	return COMPARE(x->lo, y->lo) ?: COMPARE(x->from, y->from) ?: COMPARE(x->record, y->record);
 }
 
 /* By address, one for each, none reaching into the next. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "base/base.h"
 #include "base/quota.h"
 #include "elf/sealed.h"
 
@@ -93,9 +94,7 @@ static int row_cmp(const void *a, const void *b)
 {
 	const struct codemap_row *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->name < y->name) - (x->name > y->name);
+	return COMPARE(x->start, y->start) ?: COMPARE(y->name, x->name);
 }
 
 void codemap_sort(struct codemap *m)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "base/base.h"
 #include "elf/module.h"
 #include "elf/frames.h"
 
@@ -63,8 +64,7 @@ static int func_cmp(const void *a, const void *b)
 {
 	const struct module_func *x = a, *y = b;
 
-	return x->start != y->start ? (x->start < y->start ? -1 : 1) :
-				      (x->size > y->size ? -1 : x->size < y->size);
+	return COMPARE(x->start, y->start) ?: COMPARE(y->size, x->size);
 }
 
 /* Sort (a linker did that already), drop doubles, cut overlaps, and let a function

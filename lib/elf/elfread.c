@@ -6,6 +6,7 @@
 
 #include "arch/arch.h"
 #include "base/array.h"
+#include "base/base.h"
 #include "elf/debugfile.h"
 #include "elf/elfpython.h"
 #include "elf/module.h"
@@ -123,11 +124,7 @@ static int cand_cmp(const void *a, const void *b)
 {
 	const struct cand *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	if (x->rank != y->rank)
-		return x->rank - y->rank;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return COMPARE(x->start, y->start) ?: x->rank - y->rank ?: COMPARE(x->order, y->order);
 }
 
 /* A function's definition in code of this file, with a name of sane length. */
@@ -286,7 +283,7 @@ static int slot_cmp(const void *a, const void *b)
 	uint64_t x = load_u64((const unsigned char *)a + offsetof(Elf64_Rela, r_offset));
 	uint64_t y = load_u64((const unsigned char *)b + offsetof(Elf64_Rela, r_offset));
 
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
 }
 
 /* The stubs through which a file calls functions: one for each row of .rela.plt, at the end of

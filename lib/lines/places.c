@@ -291,9 +291,7 @@ static int by_file(const void *a, const void *b, void *arg)
 	const struct place *x = &p->place[*(const uint32_t *)a],
 			   *y = &p->place[*(const uint32_t *)b];
 
-	if (x->file != y->file)
-		return x->file < y->file ? -1 : 1;
-	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+	return COMPARE(x->file, y->file) ?: COMPARE(x->vaddr, y->vaddr);
 }
 
 static void ask_all(struct places *p)

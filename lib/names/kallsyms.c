@@ -2,6 +2,7 @@
 #include "names/kallsyms.h"
 
 #include "base/array.h"
+#include "base/base.h"
 #include "sys/proc.h"
 
 static const char nameless[] = "[kernel]_[k]";
@@ -31,9 +32,7 @@ static int kallsyms_cmp(const void *a, const void *b)
 {
 	const struct kallsym *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->name < y->name ? -1 : x->name > y->name;
+	return COMPARE(x->start, y->start) ?: COMPARE(x->name, y->name);
 }
 
 /* The kernel's own are, and often there is nothing behind them. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "base/base.h"
 #include "base/clock.h"
 #include "elf/file_helper.h"
 #include "offsets/debug_offsets.h"
@@ -71,7 +72,7 @@ static int no_process(pid_t pid, struct err *err)
 static const char *version_in_name(const char *path, unsigned *major, unsigned *minor,
 				   char buf[16])
 {
-	const char *at = strstr(pyfind_base_name(path), "python");
+	const char *at = strstr(base_name(path), "python");
 
 	buf[0] = '\0';
 	*major = *minor = 0;
@@ -90,10 +91,10 @@ static int not_found(const struct search *s, const char *path, struct err *err)
 		return err_set(err, -ENOTSUP,
 			       "process %d (%s) runs CPython%s (%s), but nothing in this file "
 			       "tells where its interpreters are",
-			       s->pid, s->comm, name, pyfind_base_name(path));
+			       s->pid, s->comm, name, base_name(path));
 	return err_set(err, -ENOTSUP, "process %d (%s) runs CPython%s (%s): supported are %s",
 		       s->pid, s->comm, *name ? name : " of a version that nothing tells",
-		       pyfind_base_name(path), supported(range));
+		       base_name(path), supported(range));
 }
 
 /*
@@ -142,7 +143,7 @@ static int no_table(const struct search *s, const struct pyproc *p, struct err *
 		       "process %d (%s) runs CPython %u.%u (%s): supported are %s, and newer "
 		       "ones with their debug info",
 		       s->pid, s->comm, p->version >> 24, p->version >> 16 & 0xff,
-		       pyfind_base_name(p->module), supported(range));
+		       base_name(p->module), supported(range));
 }
 
 /* 3.13+: the runtime begins with the offsets. */
@@ -269,7 +270,7 @@ static int learn_micro(const struct search *s, struct pyproc *p, struct err *err
 			       "process %d (%s) runs CPython %s by the name of its file (%s), "
 			       "but says that it is %s",
 			       s->pid, s->comm, pyproc_version(p->version, name),
-			       pyfind_base_name(p->module), pyproc_version(told, says));
+			       base_name(p->module), pyproc_version(told, says));
 	p->version = told;
 	return 0;
 }
@@ -362,7 +363,7 @@ static int candidate_read(struct search *s, struct look *k, struct err *err)
 		return err_set(err, -ENOTSUP,
 			       "process %d (%s): whoever reads %s ends, so nothing tells "
 			       "whether it is CPython",
-			       s->pid, s->comm, pyfind_base_name(path));
+			       s->pid, s->comm, base_name(path));
 	if (r < 0)
 		return -ENOEXEC;
 	s->pypy = s->pypy || k->elf.pypy;
@@ -492,7 +493,7 @@ static void keep_other(const struct search *s, struct pyproc *p, const struct py
 				    .code_versions = one->code_versions,
 				    .layout = one->layout,
 				    .no_jit = one->no_jit };
-	snprintf(o->file, sizeof(o->file), "%.63s", pyfind_base_name(one->module));
+	snprintf(o->file, sizeof(o->file), "%.63s", base_name(one->module));
 }
 
 static bool is_known(const struct finds *f, raddr runtime)

@@ -35,13 +35,6 @@ struct search {
 	struct err best; /* the most telling failure so far, code 0: none */
 };
 
-static inline const char *pyfind_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* pyfind_mapped.c: files with an executable mapping, best candidates first; *@ret malloc'ed.
  * The program itself counts without one: its text may be in huge pages. */
 int pyfind_modules(const struct search *s, struct candidate **ret, size_t *n);

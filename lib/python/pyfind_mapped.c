@@ -39,12 +39,12 @@ static int module_compare(const void *a, const void *b)
 
 	if (x->rank != y->rank)
 		return x->rank - y->rank;
-	return (x->order > y->order) - (x->order < y->order);
+	return COMPARE(x->order, y->order);
 }
 
 bool pyfind_is_named_python(const char *path)
 {
-	const char *name = pyfind_base_name(path);
+	const char *name = base_name(path);
 
 	/* Extension modules are many, and seldom hold an interpreter: json.cpython-313.so. */
 	return strstr(name, "python") && !strstr(name, ".cpython-");

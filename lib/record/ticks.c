@@ -13,7 +13,7 @@ static int by_pid(const void *a, const void *b)
 {
 	const struct ticks_row *x = a, *y = b;
 
-	return (x->pid > y->pid) - (x->pid < y->pid);
+	return COMPARE(x->pid, y->pid);
 }
 
 static struct ticks_row *find(struct ticks_row *row, size_t n, pid_t pid)

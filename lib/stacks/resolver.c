@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/base.h"
 #include "base/work.h"
 #include "stacks/resolver.h"
 #include "sys/ask.h"
@@ -453,9 +454,7 @@ static int by_time(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->seq < y->seq ? -1 : x->seq > y->seq;
+	return COMPARE(x->time, y->time) ?: COMPARE(x->seq, y->seq);
 }
 
 /* Hand on everything older than @horizon. */

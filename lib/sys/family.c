@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "sys/proc.h"
 
 enum {
@@ -100,8 +101,7 @@ static int by_parent(const void *a, const void *b)
 {
 	const struct family_birth *x = a, *y = b;
 
-	return x->parent != y->parent ? (x->parent > y->parent) - (x->parent < y->parent) :
-					(x->pid > y->pid) - (x->pid < y->pid);
+	return COMPARE(x->parent, y->parent) ?: COMPARE(x->pid, y->pid);
 }
 
 /* All processes with their parents, by parent. */

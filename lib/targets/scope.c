@@ -9,6 +9,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "sys/proc.h"
 
 #define CGROUPS "/sys/fs/cgroup"
@@ -199,9 +200,7 @@ static int busiest_first(const void *a, const void *b)
 {
 	const struct busy *x = a, *y = b;
 
-	if (x->ticks != y->ticks)
-		return x->ticks < y->ticks ? 1 : -1;
-	return (x->pid > y->pid) - (x->pid < y->pid);
+	return COMPARE(y->ticks, x->ticks) ?: COMPARE(x->pid, y->pid);
 }
 
 /* Those of @pids, which are processes, that fit: how many, or -ENOMEM. */

@@ -35,7 +35,7 @@ static int compare_pairs(const void *a, const void *b)
 {
 	const pid_t *x = a, *y = b;
 
-	return x[0] < y[0] ? -1 : x[0] > y[0];
+	return COMPARE(x[0], y[0]);
 }
 
 void tracker_learn_tids(struct target *t)
