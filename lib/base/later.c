@@ -3,9 +3,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/quota.h"
 
 struct later {
@@ -88,13 +88,10 @@ struct later *later_start(struct quota *quota, void (*run)(void *), void (*drop)
 
 bool later_wait(struct later *l, int ms)
 {
-	struct timespec until;
+	const struct timespec until = clock_time(now_ns() + (uint64_t)ms * 1000000);
 	bool done;
 	int r = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000 + (until.tv_nsec + ms % 1000 * 1000000L) / 1000000000;
-	until.tv_nsec = (until.tv_nsec + ms % 1000 * 1000000L) % 1000000000;
 	pthread_mutex_lock(&l->lock);
 	while (!l->done && r == 0 && ms)
 		r = pthread_cond_timedwait(&l->ended, &l->lock, &until);

@@ -17,7 +17,7 @@ void work_look(const struct work_origin *origin, struct work_moment *ret)
 
 	*ret = (struct work_moment){ .ns = now_ns() - origin->ns };
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-	ret->cpu_ns = (uint64_t)cpu.tv_sec * 1000000000 + (uint64_t)cpu.tv_nsec;
+	ret->cpu_ns = clock_ns(&cpu);
 	if (origin->syscalls_fd <= 0 || read(origin->syscalls_fd, &ret->syscalls,
 					     sizeof(ret->syscalls)) != sizeof(ret->syscalls))
 		ret->syscalls = UINT64_MAX;

@@ -521,12 +521,7 @@ void tracer_go(struct tracer *t, bool enable)
 
 void tracer_await_events(struct tracer *t)
 {
-	struct timespec end;
-
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += GOING_S;
-	while (sem_clockwait(&t->going, CLOCK_MONOTONIC, &end) < 0 && errno == EINTR)
-		;
+	clock_await(&t->going, now_ns() + GOING_S * 1000000000ull);
 }
 
 struct tracer_rest tracer_stop(struct tracer *t)

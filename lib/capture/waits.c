@@ -12,6 +12,8 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/base.h"
+#include "base/clock.h"
 #include "base/draw.h"
 #include "base/stats.h"
 #include "capture/hold.h"
@@ -164,9 +166,8 @@ static int by_time(const void *a, const void *b)
 {
 	const struct wait_message *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return (y->type == WAIT_MSG_REGS) - (x->type == WAIT_MSG_REGS);
+	return COMPARE(x->time, y->time) ?:
+		       (y->type == WAIT_MSG_REGS) - (x->type == WAIT_MSG_REGS);
 }
 
 static void keep_all(struct waits *w, struct queue *q)
@@ -429,8 +430,7 @@ static void take_early(struct waits *w, uint64_t until)
 
 static void sleep_until(struct waits *w, uint64_t ns)
 {
-	const struct timespec t = { .tv_sec = (time_t)(ns / SECOND),
-				    .tv_nsec = (long)(ns % SECOND) };
+	const struct timespec t = clock_time(ns);
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR &&
 	       !atomic_load(&w->stop))

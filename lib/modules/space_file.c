@@ -113,11 +113,6 @@ static void forget_strangers(struct opening *o)
 	o->fd = -ESTALE;
 }
 
-static uint64_t ns_of(const struct timespec *t)
-{
-	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
-}
-
 /* Something was written into the file, or another one made that has its number, after it was
  * mapped. What is written in the future, by a clock that is wrong, says nothing. */
 static void forget_changed(struct opening *o)
@@ -126,7 +121,7 @@ static void forget_changed(struct opening *o)
 	uint64_t now, ago, mono = now_ns();
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	now = ns_of(&t);
+	now = clock_ns(&t);
 	ago = now - MIN(now, o->stamp.changed_ns);
 	if (o->fd < 0 || !o->told_ns || o->stamp.changed_ns > now || ago >= mono ||
 	    mono - ago <= o->told_ns)
@@ -143,7 +138,7 @@ static void open_mapped(struct opening *o)
 	o->fd = opener_map(file_helper_openers(o->files), o->pid, &o->map, -1, &st,
 			   o->map.here ? NULL : &o->root);
 	o->ino = st.st_ino;
-	o->stamp = (struct elfcache_stamp){ (uint64_t)st.st_size, ns_of(&st.st_mtim) };
+	o->stamp = (struct elfcache_stamp){ (uint64_t)st.st_size, clock_ns(&st.st_mtim) };
 	forget_changed(o);
 }
 

@@ -377,13 +377,7 @@ static int make_resolver(struct recorder *r, struct sink *const *sinks, size_t n
 /* On a busy machine it is milliseconds until they run for the first time. */
 static void await_readers(struct recorder *r)
 {
-	struct timespec end;
-
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += READY_S;
-	while (sem_clockwait(&r->config.all_ready, CLOCK_MONOTONIC, &end) < 0 &&
-	       errno == EINTR)
-		;
+	clock_await(&r->config.all_ready, now_ns() + READY_S * 1000000000ull);
 }
 
 /* Whose number a named process had that has ended meanwhile is nobody of ours. */

@@ -181,17 +181,8 @@ static bool await_looks(struct asker *k, unsigned patience_ms)
 	if (spin(&k->done))
 		return true;
 	while (slept_ms < patience_ms) {
-		struct timespec until;
-		int r;
-
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += STILL_MS * 1000000L;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		do
-			r = sem_clockwait(&k->done, CLOCK_MONOTONIC, &until);
-		while (r < 0 && errno == EINTR);
-		if (r == 0) /* so what it did is seen: not each checker of races knows this wait */
+		/* so what it did is seen: not each checker of races knows this wait */
+		if (clock_await(&k->done, now_ns() + STILL_MS * 1000000ull))
 			return atomic_load(&k->state) == DONE;
 		slept_ms = atomic_load(&k->at) == at && sleeps(k) ? slept_ms + STILL_MS : 0;
 		at = atomic_load(&k->at);

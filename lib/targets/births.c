@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "sample/perf_decode.h"
 #include "targets/target.h"
 
@@ -50,15 +51,6 @@ void births_destroy(struct births *b)
 static struct birth *birth_of(struct births *b, pid_t pid)
 {
 	return &b->of[(uint32_t)pid % BIRTHS];
-}
-
-/* Several readers may note the same record, and one an older one than another has noted. */
-static void raise_to(_Atomic uint64_t *p, uint64_t time)
-{
-	uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
-
-	while (old < time && !atomic_compare_exchange_weak(p, &old, time))
-		;
 }
 
 /* A PERF_RECORD_MMAP2 as far as it is of use here. */
@@ -115,7 +107,7 @@ static void note_known(struct births *b, struct birth *of, const struct mapped *
 						 (m->at >> PAGE_BITS << INDEX_BITS &
 						  ((UINT64_C(1) << WHERE_BITS) - 1)) |
 						 (i + 1));
-		raise_to(&of->known, time);
+		clock_raise(&of->known, time);
 	}
 }
 
@@ -185,12 +177,12 @@ static void note_fork(struct births *b, const struct perf_ring *ring, uint64_t p
 			note_end(birth_of(b, (pid_t)r.tid), (pid_t)r.tid, r.time);
 		return;
 	}
-	raise_to(&birth_of(b, (pid_t)r.tid)->born, r.time);
+	clock_raise(&birth_of(b, (pid_t)r.tid)->born, r.time);
 	note_born(birth_of(b, (pid_t)r.tid), (pid_t)r.tid, r.time);
 	if (r.pid == r.ppid)
 		return;
 	atomic_store(&birth_of(b, (pid_t)r.pid)->by, by_of((pid_t)r.pid, &f));
-	raise_to(&birth_of(b, (pid_t)r.pid)->forked, r.time);
+	clock_raise(&birth_of(b, (pid_t)r.pid)->forked, r.time);
 }
 
 static bool fork_of(struct births *b, pid_t pid, struct births_fork *ret)
@@ -233,7 +225,7 @@ void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
 	    (!execed && !maps_file(ring, pos, h, &m)))
 		return;
 	perf_decode_trailer(trailer, &t);
-	raise_to(execed ? &birth_of(b, t.pid)->execed : &birth_of(b, t.pid)->mapped, t.time);
+	clock_raise(execed ? &birth_of(b, t.pid)->execed : &birth_of(b, t.pid)->mapped, t.time);
 	if (execed) {
 		/* The main thread ends where another one calls exec, which gets its number. */
 		note_born(birth_of(b, t.pid), t.pid, t.time);
@@ -241,7 +233,7 @@ void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
 	}
 	note_known(b, birth_of(b, t.pid), &m, t.time);
 	if (names_python(ring, pos, h))
-		raise_to(&birth_of(b, t.pid)->python, t.time);
+		clock_raise(&birth_of(b, t.pid)->python, t.time);
 }
 
 static bool same_code(const struct pyfind_code *a, const struct pyfind_code *b)

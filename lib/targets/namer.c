@@ -328,16 +328,6 @@ static bool await(struct namer *n, uint64_t ms)
 	return true;
 }
 
-/* For @sem, @ms at most. */
-static void wait_for(sem_t *sem, uint64_t ms)
-{
-	uint64_t end = now_ns() + ms * 1000000;
-	const struct timespec until = { (time_t)(end / 1000000000), (long)(end % 1000000000) };
-
-	while (sem_clockwait(sem, CLOCK_MONOTONIC, &until) < 0 && errno == EINTR)
-		;
-}
-
 /* @last_ns: when all names were read last. */
 static bool look_at_all(struct namer *n, uint64_t *last_ns)
 {
@@ -369,7 +359,8 @@ static void look_until_stopped(struct namer *n)
 			break;
 		took = (now_ns() - began) / 1000000 * SHARE;
 		/* Births don't shorten it, only the end does. */
-		wait_for(&n->stop, MIN(MAX(took, (uint64_t)LOOK_MS), (uint64_t)LONG_MS));
+		took = MIN(MAX(took, (uint64_t)LOOK_MS), (uint64_t)LONG_MS);
+		clock_await(&n->stop, now_ns() + took * 1000000);
 		if (await(n, now_ns() - born_ns > ALERT_MS * 1000000ull ? CALM_MS : 0))
 			born_ns = now_ns();
 	}
@@ -449,6 +440,6 @@ void namer_stop(struct namer *n)
 	atomic_store(&n->stopping, true);
 	sem_post(&n->stop);
 	eventfd_write(n->kick, 1);
-	wait_for(&n->ended, STOP_MS);
+	clock_await(&n->ended, now_ns() + STOP_MS * 1000000ull);
 	let_go(n);
 }

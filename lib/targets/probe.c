@@ -301,15 +301,10 @@ bool probe_done(struct probe *p, int *code, struct pyproc *ret, struct err *err)
 
 bool probe_wait(struct probe *p, int ms)
 {
-	struct timespec until;
+	uint64_t until = now_ns() + (uint64_t)ms * 1000000;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000l;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	while (!atomic_load_explicit(&p->done, memory_order_acquire) &&
-	       (sem_clockwait(&p->ended, CLOCK_MONOTONIC, &until) == 0 || errno == EINTR))
+	       clock_await(&p->ended, until))
 		;
 	if (atomic_load_explicit(&p->done, memory_order_acquire))
 		return true;

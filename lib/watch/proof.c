@@ -42,15 +42,6 @@ static _Atomic uint64_t *noted(_Atomic uint64_t *table, pid_t tid)
 /* The last bits of a time of leaving are the CPU's. */
 static const uint64_t OUT_CPUS = (1 << 12) - 1;
 
-/* Readers do it at the same time: what is older never takes the place of what is newer. */
-static void raise_to(_Atomic uint64_t *p, uint64_t time)
-{
-	uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
-
-	while (old < time && !atomic_compare_exchange_weak(p, &old, time))
-		;
-}
-
 /* A ring with less room than the longest record needs may have dropped any. */
 static bool may_have_dropped(const struct perf_ring *r, uint64_t tail, uint64_t head)
 {
@@ -61,16 +52,16 @@ static bool may_have_dropped(const struct perf_ring *r, uint64_t tail, uint64_t 
  * its hotplug thread does that. */
 void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time)
 {
-	raise_to(noted(c->last_in, tid), time);
+	clock_raise(noted(c->last_in, tid), time);
 	if (tid && tid == slot->hotplug)
-		raise_to(&slot->gone_ns, time);
+		clock_raise(&slot->gone_ns, time);
 }
 
 void proof_note_out(struct reader_config *c, const struct cpu_slot *slot, pid_t tid,
 		    uint64_t time)
 {
 	if (c->last_out)
-		raise_to(noted(c->last_out, tid),
+		clock_raise(noted(c->last_out, tid),
 			 (time & ~OUT_CPUS) | ((uint64_t)slot->cpu & OUT_CPUS));
 }
 
@@ -102,7 +93,7 @@ void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
 	/* Until there was room; so the head is looked at after that. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (may_have_dropped(&slot->ring, tail, perf_ring_head(&slot->ring)))
-		raise_to(&c->blind_ns, now_ns());
+		clock_raise(&c->blind_ns, now_ns());
 	atomic_store(&slot->dropping, false);
 }
 
@@ -113,7 +104,7 @@ void proof_opening(struct reader_config *c, pid_t tid)
 
 void proof_opened(struct reader_config *c, pid_t tid)
 {
-	raise_to(noted(c->last_in, tid), now_ns());
+	clock_raise(noted(c->last_in, tid), now_ns());
 	atomic_store(&c->opening, 0);
 }
 
