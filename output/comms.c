@@ -42,13 +42,6 @@ uint32_t comms_title(const struct comms *c, pid_t tid)
 	return title != IDMAP_NONE ? title : comms_name(c, tid);
 }
 
-static int forget(struct idmap *m, pid_t tid)
-{
-	return idmap_get(m, (uint32_t)tid) == IDMAP_NONE ?
-		       0 :
-		       idmap_set(m, (uint32_t)tid, IDMAP_NONE);
-}
-
 /* What comms.threads has of @pid. */
 static uint32_t threads_of(const struct comms *c, pid_t pid)
 {
@@ -71,25 +64,28 @@ static int ends(struct comms *c, pid_t pid, pid_t tid)
 {
 	uint32_t i = c->n_ended++ % COMMS_ENDED;
 	pid_t oldest = c->ended[i].tid;
-	int ret = 0;
 
 	if (idmap_get(&c->left, (uint32_t)oldest) == i) {
-		ret = forget(&c->names, oldest);
-		forget(&c->titles, oldest);
-		forget(&c->threads, oldest);
-		forget(&c->left, oldest);
+		idmap_forget(&c->names, (uint32_t)oldest);
+		idmap_forget(&c->titles, (uint32_t)oldest);
+		idmap_forget(&c->threads, (uint32_t)oldest);
+		idmap_forget(&c->left, (uint32_t)oldest);
 	}
 	c->ended[i].pid = pid;
 	c->ended[i].tid = tid;
-	return ret ? ret : idmap_set(&c->left, (uint32_t)tid, i);
+	return idmap_set(&c->left, (uint32_t)tid, i);
 }
 
 static int set_threads(struct comms *c, pid_t pid, uint32_t n)
 {
-	int ret = n ? idmap_set(&c->threads, (uint32_t)pid, n) : forget(&c->threads, pid);
+	int ret = 0;
 
+	if (n)
+		ret = idmap_set(&c->threads, (uint32_t)pid, n);
+	else
+		idmap_forget(&c->threads, (uint32_t)pid);
 	if (n & ~LEADER_ENDED)
-		forget(&c->left, pid);
+		idmap_forget(&c->left, (uint32_t)pid);
 	return !ret && n == LEADER_ENDED ? ends(c, pid, pid) : ret;
 }
 
@@ -105,8 +101,8 @@ static int set_name(struct comms *c, const struct side *side, uint32_t name, boo
 	if (ret || over)
 		return ret;
 	if (left)
-		forget(&c->titles, tid);
-	forget(&c->left, tid);
+		idmap_forget(&c->titles, (uint32_t)tid);
+	idmap_forget(&c->left, (uint32_t)tid);
 	return tid != pid && !known && name != IDMAP_NONE ?
 		       set_threads(c, pid, threads_of(c, pid) + 1) :
 		       0;
@@ -117,8 +113,8 @@ static int side_comm(struct comms *c, const struct side *side, uint32_t name)
 	if (side->u.comm.thread)
 		return idmap_set(&c->titles, (uint32_t)side->tid, name);
 	if (side->u.comm.exec) { /* all its other threads have ended */
-		forget(&c->titles, side->tid);
-		forget(&c->threads, side->pid);
+		idmap_forget(&c->titles, (uint32_t)side->tid);
+		idmap_forget(&c->threads, (uint32_t)side->pid);
 	}
 	return set_name(c, side, name, side->u.comm.exec);
 }
@@ -126,9 +122,9 @@ static int side_comm(struct comms *c, const struct side *side, uint32_t name)
 /* Until it is given another name it has its parent's. */
 static int side_fork(struct comms *c, const struct side *side)
 {
-	forget(&c->titles, side->tid);
+	idmap_forget(&c->titles, (uint32_t)side->tid);
 	if (side->tid == side->pid)
-		forget(&c->threads, side->pid);
+		idmap_forget(&c->threads, (uint32_t)side->pid);
 	return set_name(c, side, comms_name(c, side->u.fork.ptid), true);
 }
 
@@ -139,8 +135,10 @@ static int side_exit(struct comms *c, const struct side *side)
 
 	if (side->tid == side->pid)
 		return n & LEADER_ENDED ? 0 : set_threads(c, side->pid, n | LEADER_ENDED);
-	if (comms_name(c, side->tid) == IDMAP_NONE)
-		return forget(&c->titles, side->tid);
+	if (comms_name(c, side->tid) == IDMAP_NONE) {
+		idmap_forget(&c->titles, (uint32_t)side->tid);
+		return 0;
+	}
 	if (has_ended(c, side->pid, side->tid))
 		return 0;
 	ret = ends(c, side->pid, side->tid);

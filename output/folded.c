@@ -147,20 +147,14 @@ static bool is_first_untitled(const struct folded *f, const struct folded_line *
 	       idmap_get(&f->untitled, (uint32_t)line->tid) == IDMAP_NONE;
 }
 
-static int forget_untitled(struct folded *f, pid_t tid)
-{
-	return idmap_get(&f->untitled, (uint32_t)tid) == IDMAP_NONE ?
-		       0 :
-		       idmap_set(&f->untitled, (uint32_t)tid, IDMAP_NONE);
-}
-
 /* What the program calls a thread is read after its first samples, which are the same thread's:
  * they are given its name, too. */
 static int name_lines(struct folded *f, const struct side *side, uint32_t title)
 {
 	uint32_t first = idmap_get(&f->untitled, (uint32_t)side->tid);
-	int ret = forget_untitled(f, side->tid);
+	int ret = 0;
 
+	idmap_forget(&f->untitled, (uint32_t)side->tid);
 	for (size_t i = first; !ret && i < n_lines(f); i++) {
 		struct folded_line *line = line_at(f, i);
 		uint32_t *slot;
@@ -355,7 +349,7 @@ static int folded_side(struct sink *s, const struct side *side)
 	if (!ret && comm && side->u.comm.thread)
 		ret = name_lines(f, side, name);
 	else if (!ret && side->kind == SIDE_FORK)
-		ret = forget_untitled(f, side->tid);
+		idmap_forget(&f->untitled, (uint32_t)side->tid);
 	if (ret && !s->failed)
 		s->failed = ret;
 	return ret;

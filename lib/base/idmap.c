@@ -85,3 +85,11 @@ int idmap_set(struct idmap *m, uint64_t key, uint32_t val)
 	*e = (struct idmap_entry){ .key = key, .val = val, .used = true };
 	return 0;
 }
+
+void idmap_forget(struct idmap *m, uint64_t key)
+{
+	struct idmap_entry *e = m->cap ? idmap_find(m, key) : NULL;
+
+	if (e && e->used)
+		e->val = IDMAP_NONE;
+}

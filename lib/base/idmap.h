@@ -25,4 +25,6 @@ uint32_t idmap_get(const struct idmap *m, uint64_t key);
 /* IDMAP_NONE forgets the key. 0 or -ENOMEM. */
 int idmap_set(struct idmap *m, uint64_t key, uint32_t val);
 
+void idmap_forget(struct idmap *m, uint64_t key);
+
 #endif

@@ -51,7 +51,7 @@ static struct wait *add(struct wait_table *t, pid_t pid, pid_t tid)
 /* The last one takes its place. */
 static void forget(struct wait_table *t, struct wait *w)
 {
-	idmap_set(&t->by_tid, (uint64_t)w->tid, IDMAP_NONE);
+	idmap_forget(&t->by_tid, (uint64_t)w->tid);
 	*w = t->all[--t->n];
 	if (w != &t->all[t->n])
 		idmap_set(&t->by_tid, (uint64_t)w->tid, (uint32_t)(w - t->all));

@@ -66,6 +66,6 @@ bool thread_names_side(struct thread_names *t, struct side *s, struct side *then
 	}
 	if ((s->kind == SIDE_FORK && !*more) || s->kind == SIDE_EXIT ||
 	    (s->kind == SIDE_COMM && s->u.comm.exec))
-		idmap_set(&t->named, (uint32_t)s->tid, IDMAP_NONE);
+		idmap_forget(&t->named, (uint32_t)s->tid);
 	return true;
 }

@@ -66,7 +66,7 @@ bool waiting_take(struct waiting *w, pid_t tid, uint64_t out, struct waiting_one
 	if (i == IDMAP_NONE || w->all[i].sample.time != out)
 		return false;
 	*ret = w->all[i];
-	idmap_set(&w->by_tid, (uint64_t)tid, IDMAP_NONE);
+	idmap_forget(&w->by_tid, (uint64_t)tid);
 	w->all[i] = w->all[--w->n];
 	if (i < w->n)
 		idmap_set(&w->by_tid, (uint64_t)w->all[i].sample.tid, i);
