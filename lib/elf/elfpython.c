@@ -22,7 +22,6 @@ static void read_loads(const struct elfimage *im, struct elfpython *ret)
 			continue;
 		ret->load[ret->n_loads].offset = p->p_offset;
 		ret->load[ret->n_loads].vaddr = p->p_vaddr;
-		ret->load[ret->n_loads].filesz = p->p_filesz;
 		ret->n_loads++;
 	}
 }

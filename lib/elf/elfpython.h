@@ -36,7 +36,7 @@ struct elfpython {
 	uint8_t program;  /* has an ELF interpreter or is ET_EXEC: no library */
 	uint8_t exports;  /* ELFPYTHON_LOOP, ELFPYTHON_OPTIMIZER */
 	struct {
-		uint64_t offset, vaddr, filesz;
+		uint64_t offset, vaddr;
 	} load[ELFPYTHON_LOADS];
 	uint32_t n_loads;
 };

@@ -59,7 +59,6 @@ static void read_load(struct image *im, const Elf64_Phdr *p, struct elfpython *r
 	im->end = im->bias + p->p_vaddr + p->p_memsz;
 	ret->load[ret->n_loads].offset = p->p_offset;
 	ret->load[ret->n_loads].vaddr = p->p_vaddr;
-	ret->load[ret->n_loads].filesz = p->p_filesz;
 	ret->n_loads++;
 }
 

@@ -68,18 +68,6 @@ static int append_targets(struct tids *t, struct targets *targets, size_t *n)
 	return r;
 }
 
-static void sort(struct tids *t)
-{
-	size_t n = 0;
-
-	if (t->n)
-		qsort(t->tid, t->n, sizeof(*t->tid), proc_compare_pids);
-	for (size_t i = 0; i < t->n; i++)
-		if (!n || t->tid[n - 1] != t->tid[i])
-			t->tid[n++] = t->tid[i];
-	t->n = n;
-}
-
 /* Every thread that is recorded. */
 static int list_threads(const struct cpuwatch *w, struct tids *ret)
 {
@@ -96,7 +84,7 @@ static int list_threads(const struct cpuwatch *w, struct tids *ret)
 	}
 	if (r == 0 && w->follow)
 		r = append_targets(ret, w->config->targets, &targets);
-	sort(ret);
+	ret->n = proc_sort_pids(ret->tid, ret->n);
 	return r;
 }
 
@@ -122,7 +110,7 @@ int cpuwatch_threads(const struct cpuwatch *w, pid_t **ret, size_t *n, size_t *p
 		t.n = 0;
 		r = append(&t, w->tids, w->n_tids);
 	}
-	sort(&t);
+	t.n = proc_sort_pids(t.tid, t.n);
 	*ret = t.tid;
 	*n = t.n;
 	return r;

@@ -99,18 +99,6 @@ static int find_targets(struct recorder *r, struct err *err)
 	return stop_asked(r->o.stop) ? 0 : check_tids(r, err);
 }
 
-/* Ascending, each one once. */
-static void sort_tids(struct recorder_options *o)
-{
-	size_t n = 0;
-
-	qsort(o->tids, o->n_tids, sizeof(*o->tids), proc_compare_pids);
-	for (size_t i = 0; i < o->n_tids; i++)
-		if (!n || o->tids[n - 1] != o->tids[i])
-			o->tids[n++] = o->tids[i];
-	o->n_tids = n;
-}
-
 static int create(struct recorder *r, struct err *err)
 {
 	struct work *before = work_shared;
@@ -149,7 +137,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->o = *o;
 	ask_begin(&r->o.note);
 	r->begun_ns = now_ns();
-	sort_tids(&r->o);
+	r->o.n_tids = proc_sort_pids(r->o.tids, r->o.n_tids);
 	r->session = r->attach.session = session;
 	r->tracker.files = session->file_helper;
 	r->filter.map = r->table.map = r->sight.map = r->sight.link = -1;
@@ -448,10 +436,8 @@ static void loop(struct recorder *r, const struct recorder_hooks *hooks,
 		if (fds[r->o.n_pids + STOP_FD].revents)
 			return;
 		recorder_take_messages(r);
-		if (recorder_over(r, fds)) {
-			ret->target_ended = true;
+		if (recorder_over(r, fds))
 			return;
-		}
 		soon = look_after(r);
 		if (hooks && hooks->second && now > r->second_ns + SECOND_NS) {
 			hooks->second(hooks->arg);

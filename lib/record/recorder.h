@@ -67,8 +67,7 @@ struct recorder_summary {
 	struct resolver_counts counts;
 	double duration;      /* seconds */
 	uint64_t uncounted;   /* samples that are missing from what the events counted */
-	bool target_ended; /* and all that was followed: neither time nor a person ended it */
-	int child_end;	   /* our own child's, as wait(2) tells it; -1: wait for it */
+	int child_end;	      /* our own child's, as wait(2) tells it; -1: wait for it */
 };
 
 struct recorder;

@@ -55,8 +55,7 @@ static int own_cgroup(struct recorder *r)
 	for (size_t i = 0; pids && i < t->n_all; i++)
 		if (targets_find(t, t->all[i]->pid) == t->all[i])
 			pids[n++] = t->all[i]->pid;
-	if (n)
-		qsort(pids, n, sizeof(*pids), proc_compare_pids);
+	n = proc_sort_pids(pids, n);
 	return n ? target_cgroup_open(pids, n) : -ENOENT;
 }
 

@@ -150,13 +150,14 @@ static ssize_t look_stat(struct ask *a)
 	return stat(a->path, &a->st) < 0 ? -errno : 0;
 }
 
-/* stat(2) of a file of a process. */
-static int process_stat(const char *path, struct stat *ret)
+/* Of a file of a process. */
+static int stat_by(ssize_t (*look)(struct ask *a), const char *path, struct stat *ret)
 {
-	struct ask a = { .look = look_stat };
+	struct ask a = { .look = look };
 	int r = ask_about(&a, path) ? (int)ask_look(&a) : -ENAMETOOLONG;
 
-	*ret = a.st;
+	if (r == 0)
+		*ret = a.st;
 	return r;
 }
 
@@ -325,8 +326,7 @@ static uint64_t age_of(const char *fields)
 		   &began) != 1)
 		return UINT64_MAX;
 	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec -
-	       began * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+	return clock_ns(&now) - began * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 int proc_introduce(pid_t pid, char comm[16], uint64_t *root, uint64_t *age)
@@ -356,7 +356,7 @@ int proc_cpu_ns(pid_t pid, uint64_t *ret)
 
 	if (clock_gettime((clockid_t)(~(unsigned)pid << 3 | CPUCLOCK_SCHED), &t) < 0)
 		return -errno;
-	*ret = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	*ret = clock_ns(&t);
 	return 0;
 }
 
@@ -466,7 +466,7 @@ bool proc_dumpable(pid_t pid)
 
 	proc_outlived(&alive);
 	snprintf(path, sizeof(path), "/proc/%d/environ", alive);
-	return proc_status(pid, &status) < 0 || process_stat(path, &st) < 0 ||
+	return proc_status(pid, &status) < 0 || stat_by(look_stat, path, &st) < 0 ||
 	       st.st_uid == status.uid;
 }
 
@@ -487,12 +487,7 @@ static ssize_t look_known(struct ask *a)
 
 int proc_stat_known(const char *path, struct stat *ret)
 {
-	struct ask a = { .look = look_known };
-	int r = ask_about(&a, path) ? (int)ask_look(&a) : -ENAMETOOLONG;
-
-	if (r == 0)
-		*ret = a.st;
-	return r;
+	return stat_by(look_known, path, ret);
 }
 
 bool proc_exists(pid_t pid)
@@ -666,7 +661,7 @@ bool proc_is_elsewhere(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
 	if (stat("/proc/self/ns/mnt", &ours) < 0)
 		return false;
-	if (process_stat(path, &its) < 0)
+	if (stat_by(look_stat, path, &its) < 0)
 		return proc_outlived(&pid) && proc_is_elsewhere(pid);
 	return ours.st_ino != its.st_ino || proc_link(pid, "root", root, sizeof(root)) > 1;
 }

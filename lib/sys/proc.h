@@ -148,6 +148,8 @@ int proc_view(pid_t pid, uint64_t *ret);
 
 /* For qsort() and bsearch() of numbers of processes, ascending. */
 int proc_compare_pids(const void *a, const void *b);
+/* @pids become ascending, each one once. Returns how many there are then. */
+size_t proc_sort_pids(pid_t *pids, size_t n);
 
 /* CPU time of all threads of a process, those that have ended among them, in ns. 0 or -errno. */
 int proc_cpu_ns(pid_t pid, uint64_t *ret);

@@ -2,6 +2,7 @@
  *
  * proc_list - which threads and processes there are.
  */
+#include "base/base.h"
 #include "sys/proc.h"
 
 #include <ctype.h>
@@ -9,20 +10,14 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
+
 enum { MAX_LISTED = 1 << 20 }; /* a bound, not an expectation */
 
 int proc_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid)
 {
-	if (*n == *cap) {
-		size_t more = *cap ? *cap * 2 : 16;
-		pid_t *grown =
-			more > MAX_LISTED ? NULL : realloc(*pids, more * sizeof(**pids));
-
-		if (!grown)
-			return -ENOMEM;
-		*pids = grown;
-		*cap = more;
-	}
+	if (*n >= MAX_LISTED || !array_reserve(pids, cap, *n + 1, sizeof(**pids)))
+		return -ENOMEM;
 	(*pids)[(*n)++] = pid;
 	return 0;
 }
@@ -31,7 +26,19 @@ int proc_compare_pids(const void *a, const void *b)
 {
 	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
 
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
+}
+
+size_t proc_sort_pids(pid_t *pids, size_t n)
+{
+	size_t kept = 0;
+
+	if (n)
+		qsort(pids, n, sizeof(*pids), proc_compare_pids);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || pids[kept - 1] != pids[i])
+			pids[kept++] = pids[i];
+	return kept;
 }
 
 /* The kernel counts the threads as links of the folder. */
