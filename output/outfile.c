@@ -313,30 +313,58 @@ static void move_old(int folder, const char *name, const char *beside)
 		move_old_beside(folder, name, old, beside);
 }
 
-int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
-		 const char *beside, struct err *err)
+/* What stands where a file is to be written. */
+struct place {
+	struct stat st;
+	bool shared; /* others can write in its folder */
+	bool is_there, is_device;
+};
+
+static int look_at_place(int folder, const char *name, const char *path, const char *beside,
+			 struct place *ret, struct err *err)
 {
-	struct stat dir, st;
 	const char *why = NULL;
-	bool shared, is_there;
-	int fd;
+	struct stat dir;
 
 	if (fstat(folder, &dir))
 		return err_set(err, -errno, "opening %s: %s", path, strerror(errno));
-	shared = is_shared(&dir);
-	is_there = fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-	if (is_there && !shared && !strncmp(path, "/dev/", 5) && !S_ISREG(st.st_mode)) {
-		fd = open_device(folder, name);
-	} else {
-		why = is_there ? refusal(&st, shared) : NULL;
-		if (!why && beside)
-			why = beside_refusal(folder, name, beside, shared);
-		if (why)
-			return err_set(err, -EPERM, "opening %s: %s", path, why);
-		if (keep_old && is_there && st.st_size)
-			move_old(folder, name, beside);
-		fd = open_regular(folder, name, mode, shared);
-	}
+	ret->shared = is_shared(&dir);
+	ret->is_there = fstatat(folder, name, &ret->st, AT_SYMLINK_NOFOLLOW) == 0;
+	ret->is_device = ret->is_there && !ret->shared && !strncmp(path, "/dev/", 5) &&
+			 !S_ISREG(ret->st.st_mode);
+	if (ret->is_there && !ret->is_device)
+		why = refusal(&ret->st, ret->shared);
+	if (!why && beside && !ret->is_device)
+		why = beside_refusal(folder, name, beside, ret->shared);
+	return why ? err_set(err, -EPERM, "opening %s: %s", path, why) : 0;
+}
+
+int outfile_may_open(const char *path, const char *beside, struct err *err)
+{
+	const char *name;
+	struct place p;
+	int folder = outfile_folder(path, &name, err), ret = MIN(folder, 0);
+
+	if (!ret)
+		ret = look_at_place(folder, name, path, beside, &p, err);
+	if (!ret && faccessat(folder, p.is_there ? name : ".", W_OK, 0))
+		ret = err_set(err, -errno, "opening %s: %s", path, strerror(errno));
+	base_close(&folder);
+	return ret;
+}
+
+int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
+		 const char *beside, struct err *err)
+{
+	struct place p;
+	int fd = look_at_place(folder, name, path, beside, &p, err);
+
+	if (fd < 0)
+		return fd;
+	if (keep_old && p.is_there && p.st.st_size && !p.is_device)
+		move_old(folder, name, beside);
+	fd = p.is_device ? open_device(folder, name) :
+			   open_regular(folder, name, mode, p.shared);
 	if (fd >= 0)
 		return fd;
 	return err_set(err, fd, "opening %s: %s", path,

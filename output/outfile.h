@@ -21,6 +21,10 @@
  * there; or -errno with a sentence. */
 int outfile_folder(const char *path, const char **name, struct err *err);
 
+/* Nothing stands in the way of outfile_open() of @path with @beside, as far as that can be told
+ * without writing: 0, or -errno with a sentence. */
+int outfile_may_open(const char *path, const char *beside, struct err *err);
+
 /* Open the file @name in @folder, empty, for reading too where that is possible; a regular
  * file is created with @mode less the umask. With @keep_old, what is not empty there becomes
  * NAME.old. @beside: ".FOLDER/FILE" of the file that goes with it, in the folder NAME.FOLDER,

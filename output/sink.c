@@ -94,6 +94,21 @@ static int sink_open_fd(struct sink *s, struct err *err)
 			    s->ops->needs & SINK_KEEPS_OLD, s->ops->beside, err);
 }
 
+static bool is_unfit(const struct sink_ops *ops, int fd, struct err *err)
+{
+	return ops->needs & SINK_IS_BINARY && isatty(fd) &&
+	       err_set(err, -EINVAL,
+		       "%s is not for a terminal: name a file, or send it down a pipe",
+		       ops->name);
+}
+
+int sink_may_open(const struct sink_ops *ops, const char *path, struct err *err)
+{
+	if (!strcmp(path, "-"))
+		return is_unfit(ops, STDOUT_FILENO, err) ? err->code : 0;
+	return outfile_may_open(path, ops->beside, err);
+}
+
 static int sink_open_file(struct sink *s, struct err *err)
 {
 	const cookie_io_functions_t stream = { .write = sink_send, .close = sink_sent };
@@ -103,11 +118,9 @@ static int sink_open_file(struct sink *s, struct err *err)
 	s->fd = sink_open_fd(s, err);
 	if (s->fd < 0)
 		return s->fd;
-	if (s->ops->needs & SINK_IS_BINARY && isatty(s->fd)) {
+	if (is_unfit(s->ops, s->fd, err)) {
 		sink_sent(s);
-		return err_set(err, -EINVAL,
-			       "%s is not for a terminal: name a file, or send it down a pipe",
-			       s->ops->name);
+		return err->code;
 	}
 	file = fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode);
 	s->begin = file ? st.st_size : 0;

@@ -23,6 +23,10 @@ static inline bool sink_ends_with(const char *s, const char *end)
  * folded for "-". NULL: no such format. */
 const struct sink_ops *sink_pick(const char *name, const char *path);
 
+/* Whether @path can be opened for @ops, as far as that can be told without writing. 0, or -errno
+ * with a sentence. */
+int sink_may_open(const struct sink_ops *ops, const char *path, struct err *err);
+
 /* Open @path ("-" is stdout) and begin. A result is created 0666 less the umask, all
  * else 0600; where the format KEEPS_OLD an old file is kept as PATH.old, as perf
  * does. @path is borrowed until sink_close(). 0 or -errno with a sentence. */
