@@ -234,6 +234,36 @@ static void slow_down(struct perf_options *o, const struct perf_spec *s, char fa
 		     s->name, "", "");
 }
 
+/* One of the first @n is event number @i, too: by name, attr, and in no group. */
+static bool is_double(const struct session *s, size_t n, size_t i)
+{
+	const struct event_info *e = s->events;
+	bool is = false;
+
+	for (size_t k = 0; !is && k < n && !s->how[i].leader; k++)
+		is = !s->how[k].leader && !strcmp(e[k].name, e[i].name) &&
+		     !memcmp(&e[k].attr, &e[i].attr, sizeof(e[i].attr));
+	return is;
+}
+
+/* Without a PMU cycles are the clock, which may have been named beside them. */
+static void drop_doubles(struct session *s)
+{
+	size_t n = 0, place[SESSION_MAX_EVENTS];
+
+	for (size_t i = 0; i < s->n_events; i++) {
+		if (is_double(s, n, i))
+			continue;
+		place[i] = n;
+		s->events[n] = s->events[i];
+		s->how[n] = s->how[i];
+		if (s->how[i].leader)
+			s->how[n].leader = (uint8_t)(place[s->how[i].leader - 1] + 1);
+		n++;
+	}
+	s->n_events = n;
+}
+
 int events_choose(struct session *session, const struct perf_spec *specs, size_t n,
 		  struct perf_options *o, pid_t tid, char fallback[256], struct err *err)
 {
@@ -263,6 +293,7 @@ int events_choose(struct session *session, const struct perf_spec *specs, size_t
 		if (kernel == o->kernel)
 			break;
 	}
+	drop_doubles(session);
 	return try_groups(session, tid, err);
 }
 

@@ -250,7 +250,7 @@ static int choose_all(struct recorder *r, struct err *err)
 		ret = choose_events(r, fallback, err);
 	if (ret < 0)
 		return ret;
-	for (size_t i = 0; i < r->o.n_events; i++)
+	for (size_t i = 0; i < r->session->n_events; i++)
 		if (!r->session->events[i].attr.exclude_kernel)
 			r->session->flags |= SESSION_KERNEL;
 	note_choice(r, fallback, kernel, want.user_only);
