@@ -169,6 +169,11 @@ static void print_pair(const struct diff *d, const struct pair *p)
 		 100 * p->share[1], cmd_short(p->row.name, room), where);
 }
 
+static const char *event_of(const struct diff *d, size_t side)
+{
+	return d->session[side].events[d->event[side]].name;
+}
+
 static void print_head(struct diff *d, size_t side)
 {
 	const struct session *s = &d->session[side];
@@ -179,9 +184,9 @@ static void print_head(struct diff *d, size_t side)
 	if (s->flags & SESSION_WALL)
 		cmd_line(stdout, "# %c: %.1f s of all threads of %s", letter, (double)n / 1e9,
 			 path);
-	else if (s->n_events > 1)
+	else if (s->n_events > 1 || strcmp(event_of(d, 0), event_of(d, 1)) != 0)
 		cmd_line(stdout, "# %c: %" PRIu64 " samples of %s, %s", letter, n,
-			 s->events[d->event[side]].name, path);
+			 event_of(d, side), path);
 	else
 		cmd_line(stdout, "# %c: %" PRIu64 " samples of %s", letter, n, path);
 }
