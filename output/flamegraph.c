@@ -311,16 +311,14 @@ static int write_image(struct sink *s)
 	return 0;
 }
 
-static bool is_page(const char *path)
+static bool is_image(const char *path)
 {
-	const char *dot = strrchr(path, '.');
-
-	return dot && !strcmp(dot, ".html");
+	return sink_ends_with(path, ".svg");
 }
 
 static int flamegraph_copy(struct sink *s)
 {
-	return tree_copy(s, is_page(s->path) ? write_page : write_image);
+	return tree_copy(s, is_image(s->path) ? write_image : write_page);
 }
 
 static int flamegraph_side(struct sink *s, const struct side *side)
@@ -336,7 +334,7 @@ static int flamegraph_finish(struct sink *s)
 	struct flamegraph *f = s->priv;
 	int ret = tree_places(s);
 
-	if (!ret && is_page(s->path))
+	if (!ret && !is_image(s->path))
 		f->sources = sources_read(&f->tree, s->session->since, f->elsewhere);
 	return ret;
 }
