@@ -82,7 +82,7 @@ static int open_and_convert(const char *path, const struct wish *w)
 					    "have whole paths anyway");
 	if (w->threads && strcmp(format->name, "folded") != 0)
 		return cmd_fail(EXIT_USAGE, "--threads is for folded stacks: other outputs know "
-					    "threads anyway");
+					    "threads anyway, but an .svg shows them as one");
 	code = recording_open(&in, path);
 	if (!code)
 		code = take_wish(&in, w);

@@ -581,6 +581,18 @@ static int contradictions(const struct said *s)
 	return 0;
 }
 
+/* What an event counts in the kernel alone has no part that is not the kernel's. */
+static int check_kernel(const struct said *s)
+{
+	const struct record_options *o = s->o;
+
+	for (size_t i = 0; s->no_kernel && i < o->rec.n_events; i++)
+		if (o->rec.events[i].kernel && !o->rec.events[i].user)
+			return usage("-e %s counts in the kernel alone: leave --no-kernel out",
+				     o->rec.events[i].name);
+	return 0;
+}
+
 /* Time is measured by a clock. */
 static int check_wall(const struct said *s)
 {
@@ -677,6 +689,8 @@ int options_parse(struct record_options *o, int argc, char **argv)
 		r = outputs_pick(o);
 	if (r == 0 && !o->rec.n_events)
 		r = parse_events(o, o->rec.mode == RECORDER_WALL ? "cpu-clock" : "cycles");
+	if (r == 0)
+		r = check_kernel(&s);
 	if (r == 0 && o->rec.mode == RECORDER_WALL)
 		r = check_wall(&s);
 	if (r == 0 && s.graph && o->verbose >= 0)

@@ -158,11 +158,12 @@ static int check_mode(const struct record_options *o)
 /* What only text outputs honour. */
 static int check_text(const struct record_options *o)
 {
-	bool text = false, folded = false;
+	bool text = false, folded = false, threads = false;
 
 	for (size_t i = 0; i < o->n_outputs; i++) {
 		text |= o->format[i]->needs & SINK_IS_RESULT;
 		folded |= !strcmp(o->format[i]->name, "folded");
+		threads |= o->format[i]->needs & SINK_IS_RESULT && !sink_ends_with(o->path[i], ".svg");
 	}
 	if (o->session_flags & SESSION_FULL_PATHS && !folded)
 		return cmd_fail(EXIT_USAGE, "--full-paths is for folded stacks: other outputs "
@@ -173,6 +174,9 @@ static int check_text(const struct record_options *o)
 				"none: perf.data keeps "
 				"all, and perf's own options choose",
 				o->text_option);
+	if (o->session_flags & SESSION_THREADS && text && !threads)
+		return cmd_fail(EXIT_USAGE, "an .svg shows all threads as one: --threads is for "
+					    "other outputs, such as an .html");
 	if (o->debuginfod && !o->native_lines)
 		return cmd_fail(EXIT_USAGE, "--debuginfod goes with --native-lines");
 	if (o->native_lines && !srcline_built)

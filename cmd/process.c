@@ -177,6 +177,9 @@ int process_scope(struct scope *s, int opt, const char *arg)
 	struct err err;
 	int r = 0;
 
+	if (opt != 'a' && !*arg)
+		return cmd_fail(EXIT_USAGE, "nothing is named: an empty text stands behind %s",
+				opt == 'm' ? "--match" : opt == 'u' ? "-u" : "-G");
 	if (opt == 'a')
 		s->all = true;
 	else if (opt == 'm')

@@ -99,6 +99,7 @@ static const struct cmd_elsewhere commands_elsewhere[] = {
 	{ "script", "'pysampled convert FILE -o OUT.folded'" },
 	{ "annotate", "'pysampled report FILE --annotate FUNC'" },
 	{ "flamegraph", "'pysampled convert FILE -o OUT.html'" },
+	{ "watch", "'watch pysampled dump PID'" },
 	{ "version", "'pysampled --version'" },
 	{ 0 },
 };

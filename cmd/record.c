@@ -146,23 +146,27 @@ static int cant_run(const char *name, int e)
 }
 
 /* The command's own end, as a shell would tell it. */
-static int child_status(const struct child *c, const char *name, int verbose)
+static int child_status(const struct child *c, const char *name)
 {
 	int status = c->end, e;
 
 	close(c->go);
-	if (status < 0) {
+	if (status < 0)
 		forward_stop(c);
-		if (verbose >= 0 && waitpid(c->pid, &status, WNOHANG) == 0)
-			cmd_say("the recording is over; waiting for '%s', process %d, to end",
-				name, c->pid);
-	}
 	while (status < 0 && waitpid(c->pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return EXIT_OWN_FAILURE;
 	if (read(c->failed, &e, sizeof(e)) == sizeof(e))
 		return cant_run(name, e);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* The recording is over, and the command may go on for as long as it likes. */
+static void tell_it_runs(struct child *c, char **command)
+{
+	if (c->pid && c->end < 0 && waitpid(c->pid, &c->end, WNOHANG) == 0)
+		cmd_say("the recording is over; waiting for '%s', process %d, to end",
+			command[0], c->pid);
 }
 
 static int close_sinks(struct sink *sinks, size_t n, struct stats *stats)
@@ -184,7 +188,12 @@ static int open_sinks(const struct record_options *o, const struct session *sess
 {
 	struct err err;
 
-	for (*n = 0; *n < o->n_outputs; (*n)++)
+	*n = 0;
+	/* Not one is opened, which moves an old file away, before all are known to be possible. */
+	for (size_t i = 0; i < o->n_outputs; i++)
+		if (sink_may_open(o->format[i], o->path[i], &err) < 0)
+			return cmd_fail(EXIT_FAILED, "%s", err.text);
+	for (; *n < o->n_outputs; (*n)++)
 		if (sink_open(&sinks[*n], o->format[*n], o->path[*n], session, &err) < 0)
 			return cmd_fail(EXIT_FAILED, "%s", err.text);
 	return EXIT_DONE;
@@ -251,6 +260,8 @@ static int run(const struct record_options *o, struct recorder *rec, struct sess
 			STATS_GET(session->stats, bad_debug));
 	if (r == EXIT_DONE) {
 		hottest_print(&hottest, stderr);
+		if (o->verbose >= 0)
+			tell_it_runs(child, o->command);
 		summary_end(o, session, &summary);
 		r = code;
 	}
@@ -362,7 +373,7 @@ int cmd_record(int argc, char **argv)
 	if (r != EXIT_DONE) {
 		close(child.go);
 		waitpid(child.pid, NULL, WNOHANG);
-		return EXIT_OWN_FAILURE;
+		return r == EXIT_FAILED ? EXIT_OWN_FAILURE : r;
 	}
-	return child_status(&child, o.command[0], o.verbose);
+	return child_status(&child, o.command[0]);
 }

@@ -65,7 +65,7 @@ static const struct option options[] = {
 struct report_options {
 	const char *path, *event, *annotate;
 	enum tally_by by;
-	bool total, python, json, by_given, rows_given;
+	bool total, python, json, by_given, order_given, rows_given;
 	size_t rows;
 };
 
@@ -234,10 +234,12 @@ static int take_option(void *into, int opt)
 		o->by_given = true;
 		return i < 0 ? EXIT_USAGE : EXIT_DONE;
 	case 's':
+		o->order_given = true;
 		return take_sort(o, optarg);
 	case OPT_CHILDREN:
 	case OPT_NO_CHILDREN:
 		o->total = opt == OPT_CHILDREN;
+		o->order_given = true;
 		return EXIT_DONE;
 	case OPT_PYTHON:
 		o->python = true;
@@ -270,9 +272,10 @@ static int run(struct report_options *o)
 	struct recording r;
 	int code;
 
-	if (o->annotate && (o->json || o->by_given))
-		return cmd_fail(EXIT_USAGE, "--annotate shows lines: --json and --by don't go "
-					    "with it");
+	if (o->annotate && (o->json || o->by_given || o->order_given || o->rows_given))
+		return cmd_fail(EXIT_USAGE, "--annotate shows each line of a function in its "
+					    "place: --json, --by, --sort, --children and -n don't "
+					    "go with it");
 	if (o->event && o->by == TALLY_EVENT)
 		return cmd_fail(EXIT_USAGE, "--by event shows all events: leave -e out");
 	if (o->python && o->by >= TALLY_THREAD)

@@ -39,6 +39,23 @@ def test_a_command_that_is_not_there():
     equal(started("/nonexistent/command")[0].rc, 127, "exit status")
 
 
+@each(wrong=[(2, ("-F", 10**6)), (2, ("--capture", "bpf")), (5, ("-e", "nothing"))])
+def test_what_is_asked_wrongly_is_no_failure_of_ours(wrong):
+    """The command did not run: there is no exit status of it."""
+    need_start()
+    code, words = wrong
+    path = os.path.join(harness.folder(), "ran")
+    equal(harness.pysampled(*words, "--", "touch", path).rc, code, "exit status with %s" % (words,))
+    check(not os.path.exists(path), "the command ran")
+
+
+def test_the_summary_comes_last():
+    need_start()
+    lines = harness.pysampled("-d", 0.2, "--", "sleep", "1").ok().err.splitlines()
+    check(any("waiting for 'sleep'" in line for line in lines), "%s", lines)
+    check(lines[-1].startswith("samples="), "%s", lines[-2:])
+
+
 def test_a_command_that_is_no_program():
     need_start()
     path = os.path.join(harness.folder(), "text")

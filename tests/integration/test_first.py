@@ -125,6 +125,65 @@ def test_a_command_that_cant_run_touches_no_file(command):
 
 
 @one_python
+def test_an_output_that_cant_be_opened_touches_no_other(py):
+    home, pid = harness.folder(), spinning(py).pid
+    for name in ("a.data", "a.data.old"):
+        with open(os.path.join(home, name), "w") as file:
+            file.write(name)
+    os.mkdir(os.path.join(home, "b.folded"))
+    before = sorted(os.listdir(home))
+    for wrong in ("/nonexistent/b.folded", "b.folded"):
+        for target in (("-p", pid), ("--", "true")):
+            run = harness.pysampled("-d", 0.2, "-q", "-o", "a.data", "-o", wrong, *target, home=home)
+            equal(run.rc, 1 if target[0] == "-p" else 125, "exit status of %s" % run)
+            check(wrong in run.err, "%s", run)
+    equal(sorted(os.listdir(home)), before, "files")
+    for name in ("a.data", "a.data.old"):
+        with open(os.path.join(home, name)) as file:
+            equal(file.read(), name, name)
+
+
+@one_python
+def test_what_would_be_ignored_is_refused(py):
+    """Options that an output, or another option, leaves without a meaning."""
+    target = ("-p", spinning(py).pid, "-d", 0.2)
+    harness.refused(2, *target, "-o", "a.svg", "--threads", about=["--threads", ".html"])
+    harness.refused(2, *target, "-e", "cpu-clock:k", "--no-kernel", about=["cpu-clock:k", "--no-kernel"])
+    for option, value in (("-n", 2), ("--sort", "self"), ("--children", None)):
+        words = [option] + [value] * (value is not None)
+        harness.refused(2, "report", "a.data", "--annotate", "add", *words, about=["--annotate", option])
+    for option in ("--match", "-u", "-G"):
+        harness.refused(2, option, "", "-d", 0.2, about=[option, "empty"])
+
+
+@one_python
+def test_one_event_by_two_names_is_sampled_once(py):
+    """Without a PMU cycles are the clock."""
+    if harness.has_pmu():
+        raise harness.Skip("cycles are no clock here: there is a PMU")
+    home = harness.folder()
+    run = harness.pysampled("-p", spinning(py).pid, "-e", "cpu-clock,cycles,page-faults", "-d", 0.5, "-o", "a.data",
+                            "-o", "a.folded", home=home).ok()
+    check("event=cpu-clock,page-faults " in run.err, "%s", run)
+    rows = json.loads(harness.pysampled("report", "a.data", "-e", "cpu-clock", "--json", home=home).ok().out)["rows"]
+    equal(sum(row["self"] for row in rows), run.n("samples"), "samples of the clock")
+    run = harness.pysampled("-p", spinning(py).pid, "-e", "cycles,cpu-clock,{task-clock,page-faults}", "-d", 0.5, home=home).ok()
+    check("event=cpu-clock,task-clock,page-faults " in run.err, "a group behind a double: %s", run)
+
+
+@one_python
+def test_diff_tells_which_events_it_compares(py):
+    home, pid = harness.folder(), spinning(py).pid
+    for event in ("cpu-clock", "task-clock"):
+        harness.pysampled("-p", pid, "-e", event, "-d", 0.5, "-o", event + ".data", "-q", home=home).ok()
+    heads = harness.pysampled("diff", "cpu-clock.data", "task-clock.data", home=home).ok().out.splitlines()[:2]
+    check(all("samples of %s, %s.data" % (event, event) in head for event, head in zip(("cpu-clock", "task-clock"), heads)),
+          "%s", heads)
+    head = harness.pysampled("diff", "cpu-clock.data", "cpu-clock.data", home=home).ok().out.splitlines()[0]
+    check(head.endswith("samples of cpu-clock.data"), "%s", head)
+
+
+@one_python
 def test_the_first_run_answers(py):
     """Who is sampled, which functions are hottest, which files there are."""
     target = Target(py, "groundtruth.py", "--us", 50, "--threads", 2)
@@ -221,6 +280,12 @@ def test_a_format_without_a_name_does_not_take_perf_datas(py):
     for kind, name in (("folded", "perf.folded"), ("flamegraph", "perf.html"), ("pprof", "perf.pb.gz")):
         run = harness.pysampled("-p", pid, "-d", 0.3, "--format", kind, home=home).ok()
         check("wrote %s (" % name in run.err and os.path.exists(os.path.join(home, name)), "%s", run)
+    for name, begin in (("a.page", "<!doctype html"), ("a.svg", "<svg"), ("-", "<!doctype html")):
+        whole = harness.pysampled("-p", pid, "-d", 0.3, "--format", "flamegraph", "-o", name, home=home).ok().out
+        if name != "-":
+            with open(os.path.join(home, name)) as file:
+                whole = file.read()
+        check(whole.startswith(begin), "%s begins with %r", name, whole[:40])
     check(not os.path.exists(os.path.join(home, "perf.data.old")), "perf.data was rotated")
     harness.pysampled("report", home=home).ok()
 
