@@ -26,7 +26,7 @@ struct hottest {
 	struct row *rows; /* [func->index] */
 	size_t n;
 	_Atomic uint64_t samples; /* of the first event */
-	uint64_t weight;	  /* ... and what they count for */
+	uint64_t weight;	  /* what the first event's samples count for */
 };
 
 static struct row *row_of(struct hottest *h, const struct pyfunc *func)

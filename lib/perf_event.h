@@ -16,7 +16,7 @@
 
 struct perf_options {
 	bool freq;	/* value is Hz, else a period */
-	bool some_freq; /* ... of another event of the recording */
+	bool some_freq; /* some event of the recording has a frequency */
 	bool said;	/* by the user; else of triggers each one is a sample */
 	uint64_t value;
 	bool kernel;	   /* count in the kernel too, with its call chain */

@@ -21,7 +21,7 @@ enum { COMMS_ENDED = 512 }; /* threads and processes that have ended and keep th
 struct comms {
 	struct idmap
 		names; /* thread to the kernel's name for it; a process's is its leader's */
-	struct idmap titles;  /* ... to what the program calls it */
+	struct idmap titles;  /* thread to what the program calls it */
 	struct idmap threads; /* process to its threads but the leader, of those in @names */
 	struct idmap left;    /* who has ended, to the place in @ended */
 	struct {
@@ -42,7 +42,7 @@ int comms_side(struct comms *c, const struct side *side, uint32_t name);
 
 /* The name of the process or thread @tid, or IDMAP_NONE. */
 uint32_t comms_name(const struct comms *c, pid_t tid);
-/* ... and if the program calls it something, that. */
+/* What the program calls it; else as comms_name(). */
 uint32_t comms_title(const struct comms *c, pid_t tid);
 
 /* Does @side say what a process of a recording that goes on runs, one that has files of its own

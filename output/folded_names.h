@@ -47,8 +47,9 @@ uint32_t folded_names_add(struct folded_names *f, const char *text);
 uint32_t folded_names_format(struct folded_names *f, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 2, 3)));
 
-/* ... of a function at @line (0: not known); of text that stays where it is while @f lives. */
+/* The name of a function at @line (0: not known). */
 uint32_t folded_names_python(struct folded_names *f, const struct pyfunc *func, int line);
+/* As folded_names_add(), of text that stays where it is while @f lives. */
 uint32_t folded_names_kept(struct folded_names *f, const char *name);
 
 /* Find the short names of files, for the names that there are. Call before

@@ -186,7 +186,7 @@ static void collect_nodes(struct gecko_track *k)
 	}
 }
 
-/* ... are no longer. */
+/* The nodes have no rows any more. */
 static void forget_nodes(struct gecko_track *k)
 {
 	for (uint32_t i = 0; i < k->nodes.n / 4; i++)

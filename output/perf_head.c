@@ -22,8 +22,8 @@ enum {
 	BUILD_ID_PATH = 36,  /* where a build-id's path stands in its entry */
 	BUILD_ID_SIZE = 20,
 	MAX_ATTR = 4096,
-	PACKED_BYTES = 64 << 20, /* that a packed symbol file may become, besides ... */
-	PACKED_TIMES = 256,	 /* ... so many times its size */
+	PACKED_BYTES = 64 << 20, /* that a packed symbol file may become, and PACKED_TIMES its size more */
+	PACKED_TIMES = 256,
 	MAX_IDS = 1 << 20,	 /* of an event: one a thread and CPU */
 	FEAT_DIR_FORMAT = 24,	 /* perf's feature that tells which files have the records */
 	DIR_SINGLE_FILE = 0,	 /* its value where this file has all of them */

@@ -47,8 +47,7 @@ struct attach {
 	struct attach_hooks hooks;     /* who must seize a thread first */
 	struct reader_config *readers; /* told whose events are being opened, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
-	bool counter; /* ... and one more, the three being a group: perf_event_instructions()
-		       */
+	bool counter; /* and one more, the three being a group: perf_event_instructions() */
 	bool split;   /* events that are how.on_cpus are sampled on CPUs, see attach_cpus(); on
 		       * threads they are only counted */
 	bool early;   /* With @split threads sample them too, until attach_end_early(). */

@@ -17,8 +17,8 @@ enum {
 	RING_PAGES_MIN = 32,
 	RING_MS = 60,
 	WATCH_PAGES = 2,  /* forkwatch's, one at a time */
-	OTHERS = 64,	  /* descriptors for everything else ... */
-	OTHERS_A_CPU = 2, /* ... and a ring and its epoll for each CPU */
+	OTHERS = 64,	  /* descriptors for all but events */
+	OTHERS_A_CPU = 2, /* those of a CPU: its ring and its epoll */
 	MANY = 32 << 10,  /* events that take seconds to open and close */
 };
 

@@ -32,10 +32,10 @@ struct hold {
 	bool in_kernel;	      /* the event happened in kernel code */
 	bool ending;	      /* the thread is in its exit: it runs no user code any more */
 	bool preempted;	      /* at t_out the thread was made to leave, not waiting */
-	enum witness witness; /* its user registers at t0 and at t_out ... */
-	bool counted;	      /* ... and its user instructions between them */
+	enum witness witness; /* what its user registers at t0 and at t_out tell */
+	bool counted;	      /* its user instructions between them are known, too */
 	bool backlog;	      /* the thread ran again before the reader came */
-	bool ran;	      /* ... or before the walk ended, on any CPU */
+	bool ran;	      /* it ran before the walk ended, on any CPU */
 	uint64_t gap_max_ns;  /* longest t0 -> t_out for a sample in user code */
 };
 

@@ -36,7 +36,7 @@ struct pending {
 	struct perf_sample s; /* views into the ring, where it stays until it was emitted */
 	uint32_t event;
 	bool probe;    /* an instruction of the thread's own was a breakpoint */
-	bool jumps;    /* ... that goes elsewhere */
+	bool jumps;    /* that instruction goes elsewhere */
 	bool early;    /* read, but its stop has not come yet: see struct reader */
 	bool done;     /* emitted, or nobody wants it */
 	uint64_t t_in; /* it ran on after its stop; 0: no record of it */

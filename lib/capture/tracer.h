@@ -26,8 +26,8 @@ struct tracer_config {
 	bool children;	   /* and new processes */
 	struct queue *ctl; /* the tracer's, for CTL_BEGUN */
 	int kick;	   /* eventfd of who reads it */
-	pid_t child;	   /* our own child, or 0: its end is the tracer's to see ... */
-	/* ... and to tell, as wait(2) would. */
+	pid_t child;	   /* our own child, or 0: its end is the tracer's to see */
+	/* Where the tracer tells that end, as wait(2) would. */
 	_Atomic int *child_end;
 	struct work *work; /* where it counts what it does */
 };

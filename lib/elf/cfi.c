@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
+ * cfi - runs call frame instructions, which become rows of unwind tables.
+ *
  * Instructions: DWARF 5, 6.4.2; GNU's and the processors' own: binutils include/dwarf2.def.
  */
 #include "elf/cfi.h"

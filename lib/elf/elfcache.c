@@ -415,7 +415,7 @@ struct reading {
 	char *path;
 	struct file_helper *helper; /* who reads; NULL: we do */
 	struct module *module;	    /* NULL: it could not be read */
-	bool short_of;		    /* ... whole: memory or descriptors had run out */
+	bool short_of;		    /* it was not read whole: memory or descriptors had run out */
 	bool bad_end;		    /* who read it ended, or answered what can't be */
 	uint64_t ns;		    /* that it took */
 };

@@ -128,17 +128,17 @@ struct file_question {
 struct file_answer {
 	enum { FILE_DONE, FILE_WANTS } kind;
 	int result; /* FILE_DONE: 0, and the tables; or -errno; of FILE_BYTES and _NAME how many */
-	unsigned last;		    /* ... and it takes no further question */
+	unsigned last;		    /* who answers takes no further question */
 	struct debugfile_want want; /* FILE_WANTS: a debug file */
 	union {
 		struct codemap_place place; /* FILE_DONE, of FILE_CODE */
-		struct elfpython python;    /* ... FILE_PYTHON */
+		struct elfpython python;    /* FILE_DONE, of FILE_PYTHON */
 		struct elfprobe probe;	    /* FILE_DONE, of FILE_PROBE */
 		struct elflayout layout;    /* FILE_DONE, of FILE_LAYOUT */
 		struct {
 			uint32_t n;
 			unsigned char at[ELFIMAGE_MAX_ID];
-		} id; /* ... FILE_ID */
+		} id; /* FILE_DONE, of FILE_ID */
 	};
 };
 

@@ -35,15 +35,15 @@ struct perf_spec {
 	uint64_t config, config1, config2;
 	uint64_t period, freq; /* period= and freq=: of this event alone; 0: not said */
 	char file[1024];       /* where a uprobe is, else "" */
-	uint64_t file_ino;     /* ... its inode's number */
-	bool jumps;	       /* ... the instruction there goes elsewhere */
+	uint64_t file_ino;     /* the inode's number of that file */
+	bool jumps;	       /* a uprobe's instruction goes elsewhere */
 	bool user, kernel;     /* from :u and :k; both false: not said, so both */
 	bool hv;
 	bool each;	 /* a trigger: unless something else is said, each one is a sample */
 	uint8_t precise; /* number of p's */
 	uint8_t leader;	 /* of its group: index + 1, also the leader's own; 0: no group */
 	bool led;	 /* {...}:S: not sampled, but read with its leader */
-	bool read;	 /* ... and that leader */
+	bool read;	 /* leads one that is read so */
 	bool some_cpus;	 /* of a hybrid machine: only on these */
 	struct cpus cpus;
 };

@@ -27,7 +27,7 @@ enum { SRCLINE_MAX_TEXT = 4096, SRCLINE_MAX_ID = 64 }; /* bytes of a name, of a 
 enum {
 	SRCLINE_FAILED = 1,
 	SRCLINE_NO_DEBUG,
-	SRCLINE_WANTED, /* ... but a server may have it */
+	SRCLINE_WANTED, /* no debug information here, but a server may have it */
 	SRCLINE_HANGS	/* it did not exit: its file does not answer */
 };
 

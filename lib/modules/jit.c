@@ -31,7 +31,7 @@ struct source {
 	struct stat st; /* of when it was read to its end */
 	struct codemap_place place;
 	unsigned bad_ends; /* of who read it */
-	bool bad_end;	   /* ... just now */
+	bool bad_end;	   /* the last one who read it ended badly */
 	bool given_up;
 };
 
@@ -64,7 +64,7 @@ struct reading {
 
 struct jit {
 	struct sources *s;   /* NULL while they are read */
-	struct later *later; /* ... by this */
+	struct later *later; /* who reads the sources */
 	struct reading *reading;
 	uint64_t next_ns, pause_ns;
 	uint64_t stale_ns; /* jit_stale_ns() */

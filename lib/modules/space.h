@@ -66,7 +66,7 @@ struct spaces {
 	bool ids, later;
 	bool hung; /* a process was met that nobody can look at */
 	bool elsewhere; /* spaces_elsewhere(): files lie below @root */
-	int root;	/* ... a folder, or < 0: there are none */
+	int root;	/* where files lie instead of /; < 0: there are none */
 	bool same_kernel; /* spaces_same_kernel() */
 	struct {
 		struct later *later;
@@ -95,7 +95,7 @@ void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats);
  * that have their paths, none where that can't be opened. For replay. */
 void spaces_elsewhere(struct spaces *s, const char *root);
 
-/* ... but its kernel, of which the vdso is a part, was the one that runs here. */
+/* The kernel of that machine, of which the vdso is a part, is the one that runs here. */
 void spaces_same_kernel(struct spaces *s);
 
 /* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. With

@@ -66,8 +66,8 @@ struct opening {
 	int fd, root;	/* root: of its process; -1: ours */
 	ino_t ino;	/* of what was opened */
 	bool wants_id;
-	struct file_helper *files; /* ... by it; NULL: here */
-	bool lacks;		   /* ... and it could not, for want of something */
+	struct file_helper *files; /* who looks for the id; NULL: we do */
+	bool lacks;		   /* the id was not found, for want of something */
 	unsigned char id[ELFIMAGE_MAX_ID];
 	size_t n_id;
 	uint64_t at;

@@ -13,7 +13,7 @@
 
 enum {
 	SYMNAMES_MAX = 512,  /* bytes of a name, with its NUL */
-	SYMNAMES_RAW = 4096, /* ... as a symbol table has it */
+	SYMNAMES_RAW = 4096, /* bytes of a name as a symbol table has it */
 };
 
 #define SYMNAMES_STUB "@plt" /* behind the name of what a stub calls */

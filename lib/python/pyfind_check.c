@@ -39,7 +39,7 @@ struct check {
 	struct rmem *m;
 	struct pycode_copy *copy; /* PYCODE_COPY_MAX bytes */
 	uint32_t idle;		  /* threads whose state is right and that have no frame */
-	uint32_t proven;	  /* ... whose innermost frame's code is right */
+	uint32_t proven;	  /* threads whose innermost frame's code is right */
 	char wrong[256];	  /* the last thing that was not right */
 };
 

@@ -53,7 +53,7 @@ struct pystack_frame {
 enum pystack_frame_flag {
 	/* A JIT may run it (3.13 on): then lasti is that of an earlier instruction. */
 	PYSTACK_MAY_BE_JITTED = 1 << 0,
-	/* ... and one has been called by it that has not begun, or that a JIT runs. */
+	/* A frame was called by it that has not begun, or that a JIT runs. */
 	PYSTACK_CALLS = 1 << 1,
 	/* Of any frame: of code that was compiled to C, whose line is not known. */
 	PYSTACK_COMPILED = 1 << 2,

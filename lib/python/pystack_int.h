@@ -60,8 +60,8 @@ struct thread {
 			  */
 	uint32_t with;	 /* level 0: which interpreter alone had frames, where there are others
 			  */
-	bool none;	 /* a complete search found no thread state ... */
-	uint64_t none_unique;	 /* ... while the lists looked like this */
+	bool none;	 /* a complete search found no thread state */
+	uint64_t none_unique;	 /* what the lists looked like then */
 	raddr chunk, top, limit; /* of the data stack; 0 where not known */
 	raddr interp;
 	uint64_t interp_id; /* interp_id_of(): another one may lie there later */

@@ -20,9 +20,9 @@ struct cpuwatch {
 	struct reader_config *config; /* all borrowed */
 	struct attach *attach;
 	struct resolver *resolver;
-	const pid_t *pids; /* the processes that the user named ... */
+	const pid_t *pids; /* the processes that the user named */
 	size_t n_pids;
-	const pid_t *tids; /* ... and only these threads of theirs, if n_tids */
+	const pid_t *tids; /* if n_tids: of those processes these threads alone */
 	size_t n_tids;
 	bool follow;
 	bool wide; /* the events see all of a CPU, not threads of it */

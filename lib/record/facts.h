@@ -22,7 +22,7 @@ struct facts_machine {
 	int sample_rate, mlock_kb;
 	long rt_runtime;       /* kernel.sched_rt_runtime_us; -1: no limit */
 	long rt_budget;	       /* of our cgroup; -1: none of its own */
-	char rt_file[300];     /* ... and where it is written */
+	char rt_file[300];     /* where that budget is written */
 	unsigned long rt_time; /* RLIMIT_RTTIME, us; 0: no limit */
 	unsigned long nofile;
 	struct cpus isolated, nohz_full;

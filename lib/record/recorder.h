@@ -30,7 +30,7 @@ struct recorder_options {
 	struct perf_spec events[SESSION_MAX_EVENTS];
 	size_t n_events;
 	bool freq; /* value is Hz, else a period */
-	bool said; /* ... by the user */
+	bool said; /* the user named the value */
 	uint64_t value;
 	uint64_t duration_ns; /* 0: until stopped */
 	const char *capture;  /* "auto", "preempt", "stop", "async" */

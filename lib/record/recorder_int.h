@@ -74,19 +74,19 @@ struct recorder {
 	struct epoch_user namer_user;
 	struct waits *waits; /* with --mode wall; else NULL */
 	struct joins *joins; /* of a scope; else NULL */
-	size_t n_joined;    /* and may have run as Python before, ... */
-	uint64_t unseen_ns; /* ... for so long at most in all */
+	size_t n_joined;    /* processes that joined, and may have run as Python before */
+	uint64_t unseen_ns; /* how long they may have, at most, in all */
 	bool told_no_join;
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */
 	int last; /* of a process that is followed, once all of those have; -1: none known */
-	uint64_t last_ns; /* ... since when it is that one */
+	uint64_t last_ns; /* since when @last is that one */
 	/* A sample told of them; it may be that the record of their fork was not read yet. */
 	pid_t unknown[RECORDER_UNKNOWN];
 	size_t n_unknown;
 	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
-	bool told_left;	       /* ... and a person was told */
+	bool told_left;	       /* a person was told of it */
 	int nice;	       /* the user's, before the control thread took a better one */
 	uint64_t begun_ns;     /* recorder_create() */
 	bool told_progress;    /* of the attaching */
@@ -96,8 +96,8 @@ struct recorder {
 	unsigned told_limits; /* a bit for each of those in recorder_tell.c */
 	unsigned n_given_up, n_slow; /* files that nobody could read, and that did not answer */
 	size_t n_missed;      /* threads that had ended before they got events of their own */
-	size_t n_late;	      /* ... and those that had run by then, ... */
-	uint64_t late_ns;     /* ... so long in all */
+	size_t n_late;	      /* threads that had run when they got their events */
+	uint64_t late_ns;     /* how long those had run, in all */
 };
 
 /* recorder_choose.c: session, capture, perf, plan and cpus. 0 or -errno with a sentence. */

@@ -37,9 +37,9 @@ struct event_info {
 struct event_how {
 	uint8_t leader; /* of its group: index + 1, also the leader's own; 0: no group */
 	bool led;	/* takes no samples: counted at those of the leader */
-	bool read;	/* ... and that leader */
+	bool read;	/* leads one that is counted so */
 	bool probe;	/* an instruction of the target's that is a breakpoint meanwhile */
-	bool jumps;	/* ... that goes elsewhere */
+	bool jumps;	/* that instruction goes elsewhere */
 	bool some_cpus; /* only on these */
 	bool on_cpus;	/* its samples come from an event on each CPU; threads only count it */
 	struct cpus cpus;
@@ -94,13 +94,13 @@ enum session_flags {
 	SESSION_PERIOD = 1 << 2,     /* folded: weight is the period */
 	SESSION_KERNEL = 1 << 3,     /* kernel frames were asked for and allowed */
 	SESSION_ONLY_EXACT = 1 << 4, /* text outputs keep exact samples only */
-	SESSION_ONLY_LATE = 1 << 5,  /* ... late ones only */
+	SESSION_ONLY_LATE = 1 << 5,  /* text outputs keep late samples only */
 	SESSION_COUNTED = 1 << 6,    /* a counter proves that no user instruction ran */
 	SESSION_REGISTERS =
-		1 << 7,		   /* ... or a thread's registers as it is stopped or leaves */
+		1 << 7,		   /* a thread's registers as it is stopped, or leaves, prove it */
 	SESSION_COMPARED = 1 << 8, /* event 1 is what event 0 was in another recording */
 	SESSION_ASYNC = 1 << 10, /* behind a running asyncio task come those that await it */
-	SESSION_ONE_NAME = 1 << 12, /* ... tasks that asyncio named have one name */
+	SESSION_ONE_NAME = 1 << 12, /* with SESSION_ASYNC: tasks that asyncio named have one name */
 	SESSION_WALL = 1 << 11,	 /* waits are samples, and periods times: ns */
 	SESSION_FULL_PATHS = 1 << 9, /* folded: whole paths of Python files */
 	SESSION_GIL = 1 << 13,	     /* samples tell of the GIL */

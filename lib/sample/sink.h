@@ -36,7 +36,7 @@ struct sink_ops {
 	const char *beside; /* ".FOLDER/FILE": PATH.FOLDER/FILE is written, too; or NULL */
 	const char *next;   /* the command that takes PATH next, up to it; or NULL */
 	const char *lines;  /* the one that tells its samples by source line; or NULL */
-	const char *moved;  /* ... on another machine, where that is not the same; or NULL */
+	const char *moved;  /* what comes first on another machine; or NULL */
 	unsigned needs;
 	size_t priv_size; /* allocated and zeroed by sink_open() */
 
@@ -73,7 +73,7 @@ struct sink {
 	void *priv;
 	uint64_t given;	  /* samples of a recording, also after it failed; 0: of a file */
 	uint64_t samples; /* written so far; kept by the format */
-	uint64_t cut;	  /* ... whose root side the format had no room for */
+	uint64_t cut;	  /* samples whose root side the format had no room for */
 	int failed;	  /* first -errno of a write, 0 while all is well */
 	bool deserted;	  /* who reads the output has stopped: nobody waits again */
 	bool is_whole;	  /* the file is a copy, of the first @copied samples */

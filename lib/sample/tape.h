@@ -37,15 +37,15 @@ enum tape_type {
 	TAPE_SLOT,	 /* a CPU that is watched and its ring */
 	TAPE_RING,	 /* what the ring of @SLOT holds from @POS on */
 	TAPE_DRAIN,	 /* at @TIME the reader of @SLOT takes its ring up to @HEAD */
-	TAPE_LOOK,	 /* ... looked through other rings too, up to @HEADS */
-	TAPE_ANSWER,	 /* ... was told @VALUE about @KEY by @WHAT (enum tap_answer) */
-	TAPE_READ,	 /* ... read @N bytes at @AT of @PID: @BYTES, or error @CODE */
+	TAPE_LOOK,	 /* the reader looked through other rings too, up to @HEADS */
+	TAPE_ANSWER,	 /* it was told @VALUE about @KEY by @WHAT (enum tap_answer) */
+	TAPE_READ,	 /* it read @N bytes at @AT of @PID: @BYTES, or error @CODE */
 	TAPE_TARGET,	 /* what is known of process @PID from @TIME on */
 	TAPE_EVENT_ID,	 /* records with @KEY are of event @INDEX */
 	TAPE_SIDE,	 /* a record of our own making about what was before */
 	TAPE_JUDGED,	 /* the reader of @SLOT queued a sample; ends its story */
-	TAPE_WALK_READ, /* of a tape of the walk alone: the walk reads, and at TAPE_WALK ... */
-	TAPE_WALK,	/* ... it ends */
+	TAPE_WALK_READ, /* of a tape of the walk alone: the walk reads */
+	TAPE_WALK,	/* of a tape of the walk alone: the walk ends */
 	/* What outputs got, with its names; replay passes over these. Numbers go up by one. */
 	TAPE_TEXT,     /* text @INDEX is @BYTES */
 	TAPE_FUNC,     /* Python function @INDEX: texts @FUNC_NAME and @FUNC_FILE, and lines */

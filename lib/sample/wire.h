@@ -63,7 +63,7 @@ struct q_sample {
 	uint32_t n_kernel, n_python, n_anchors, n_reads, n_regs, n_stack, n_far;
 	uint32_t undecided;
 	uint32_t wait;	 /* Q_WAIT_*: of a thread off its CPU */
-	uint32_t unread; /* ... which is over: no struct q_wait follows */
+	uint32_t unread; /* the wait is over: no struct q_wait follows */
 	/* then uint64_t kernel[n_kernel], struct pystack_frame python[n_python], struct
 	 * pystack_anchor anchors[n_anchors], struct counts_read reads[n_reads] (0: no
 	 * group), uint64_t regs[n_regs] (0: not wanted, or not known), unsigned char
@@ -122,7 +122,7 @@ enum ctl_type {
 	CTL_BEGUN,
 	CTL_BIRTHS,   /* threads are born so often that events should count on CPUs */
 	CTL_THREAD,   /* with tell_threads: one more in @pid, @ptid */
-	CTL_ENDED,    /* ... and @ptid is gone */
+	CTL_ENDED,    /* with tell_threads: @ptid of @pid is gone */
 	CTL_STRANGER, /* of a scope: @pid was sampled and is no target; @ppid not 0: from now
 		       * on it is, for it has mapped a known interpreter */
 };

@@ -8,7 +8,7 @@
 enum {
 	MAX_STACK = PYWALK_MAX_FRAMES + 8192,
 	MAX_MODULES = 256 << 20, /* bytes */
-	LITTLE = 16 << 20, /* ... with less, each stack would have its files read again */
+	LITTLE = 16 << 20, /* with less room each stack would have its files read again */
 };
 
 /* Of assembler_config.memory, one part in so many. Modules are read again where there is no

@@ -15,7 +15,7 @@
 
 struct assembler_config {
 	bool native;			     /* native frames are wanted */
-	bool full;			     /* ... the interpreter's internals too */
+	bool full;			     /* the interpreter's internals are wanted too */
 	bool names;			     /* native and kernel frames get their names */
 	bool ids;			     /* mapped files get their build-ids */
 	bool stays;			     /* SESSION_STAYS */

@@ -8,8 +8,8 @@ struct merger {
 	size_t n;
 	uint32_t n_frames;
 	uint32_t python; /* the next Python frame */
-	uint32_t anchor; /* the next one that some frame from here on owns, or n_anchors */
-	uint32_t anchor_owner; /* ... this one */
+	uint32_t anchor; /* the next that some frame from here on owns, or n_anchors */
+	uint32_t anchor_owner; /* the frame that owns it */
 	uint32_t bare; /* the root of a coroutine that runs no Python, or n_frames */
 };
 

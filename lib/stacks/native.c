@@ -18,8 +18,8 @@ enum {
 
 struct native {
 	struct unwinder *unwinder;
-	const struct unwind_other *other; /* to be used instead, or NULL ... */
-	void *others;			  /* ... and what it made */
+	const struct unwind_other *other; /* to be used instead, or NULL */
+	void *others;			  /* what @other made */
 	struct spaces *spaces;
 	struct symbolizer *symbols;
 	struct fetch *code; /* being read, or NULL */

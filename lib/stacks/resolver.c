@@ -42,7 +42,7 @@ struct resolver {
 	bool started;
 	_Atomic bool stop;
 	_Atomic unsigned failed; /* sinks that have, a bit each; they are given nothing more */
-	unsigned told_failed;	 /* ... that resolver_next_failed() told of */
+	unsigned told_failed;	 /* those of them that resolver_next_failed() told of */
 	int n_waits;		 /* cycles in a row */
 	struct epoch_user holds; /* targets, by samples that wait */
 	struct resolver_counts counts;

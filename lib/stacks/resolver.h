@@ -23,8 +23,8 @@ struct resolver_config {
 	struct sink *sinks[RESOLVER_MAX_SINKS]; /* opened; borrowed */
 	size_t n_sinks;
 	bool native;			     /* the native frame at the sampled address */
-	const struct unwind_other *unwinder; /* ... instead of ours; or NULL */
-	bool full;			     /* ... also inside the interpreter's eval loop */
+	const struct unwind_other *unwinder; /* to be used instead of ours; or NULL */
+	bool full;			     /* native frames inside the evaluation loop, too */
 	void (*tick)(void *arg); /* called every 70 ms on the resolver's thread; may be NULL */
 	/* Is something from before @until not queued yet, or queued and the control thread has
 	 * yet to tell more of it? NULL: never. */

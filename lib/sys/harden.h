@@ -35,7 +35,7 @@ enum harden_role {
 	HARDEN_FILE = 1 << 11,	/* a process that reads files which it is given */
 	HARDEN_REPORT =
 		1 << 12, /* a process that tells what a recording holds: report, diff */
-	HARDEN_CONVERT = 1 << 13, /* ... and opens an output: convert, unpack */
+	HARDEN_CONVERT = 1 << 13, /* that opens an output, too: convert, unpack */
 	HARDEN_OPEN = 1 << 14,	  /* a process that opens files and hands them on */
 };
 

@@ -17,12 +17,12 @@
 
 enum {
 	MOST = 256,    /* that are looked at, or wait for that */
-	PROBES = 16,   /* ... at a time */
+	PROBES = 16,   /* that are looked at at a time */
 	TRIES = 8,     /* of a young one: it may be about to become a Python */
 	RETRY_MS = 10, /* doubled each time */
 	CREW_MS = 50,  /* between two looks whether all who look hang */
-	POLL_MS = 100, /* between two looks into /proc, which each ask ... */
-	TURN = 16,     /* ... so many processes for their program */
+	POLL_MS = 100, /* between two looks into /proc */
+	TURN = 16,     /* that a look into /proc asks for their program */
 };
 static const uint64_t MS = 1000000, YOUNG_NS = 2000000000;
 static const uint64_t HANG_NS = 10000000000; /* a look takes some ms */

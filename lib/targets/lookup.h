@@ -21,10 +21,10 @@ struct lookup {
 	bool children;		 /* without Python it will do with children that have one */
 	/* What was found. */
 	uint64_t began;	      /* probe_began() of the look at @pid itself */
-	struct pyproc python; /* of @pid itself, or ... */
-	struct pyproc *child; /* ... of its children, theirs and so on; malloc'ed */
+	struct pyproc python; /* of @pid itself, if it is one */
+	struct pyproc *child; /* else of its children, theirs and so on; malloc'ed */
 	size_t n_child, cap_child; /* one whose version is 0 has only begun to start */
-	/* ... and a CPython is mapped that has not begun, or is ending. */
+	/* A CPython is mapped that has not begun, or is ending. */
 	bool starts;
 	struct probe *hanging; /* the caller's */
 };

@@ -42,14 +42,14 @@ struct process {
 	int program;
 	bool there, inner_tids;
 	bool due;			/* it was sampled since it was looked at */
-	uint64_t ran[TARGET_RAN_WORDS]; /* ... these of its threads (target.h) */
+	uint64_t ran[TARGET_RAN_WORDS]; /* which of its threads were sampled (target.h) */
 	bool born; /* a thread was, in some process, since all names were read */
 	raddr runtime;
 	struct pylayout layout;
 	uint64_t looked_ns; /* names that are new are no older */
 	struct pynames names;
 	struct idmap told;  /* the thread's own number to its name's hash */
-	struct idmap outer; /* ... to the number that it has here, with inner_tids */
+	struct idmap outer; /* the thread's own number to the one it has here, with inner_tids */
 	struct idmap inner; /* and back */
 };
 

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "sample/wire.h"
 
-/* Every field of struct pylayout: clang-format would break names in two, which are text here. */
+/* What a stack is read by: clang-format would break names in two, which are text here. */
 /* clang-format off */
 #define LAYOUT_FIELDS \
 	X(version) X(micro_min) X(micro_max) X(runtime.interp_head) X(runtime.main_thread) \

@@ -96,7 +96,7 @@ struct targets {
 	/* Control thread only: */
 	struct target **all; /* every target that is not freed, in the order of publishing */
 	size_t n_all, cap_all;
-	size_t n; /* ... of those, how many are published */
+	size_t n; /* how many of them are published */
 	size_t n_retired,
 		reap_at; /* when so many are retired, targets_reap() does something */
 	size_t n_pidfds; /* held, of the published and of ... */

@@ -64,7 +64,7 @@ bool proof_clear(const struct reader_config *c, struct sight_seen *seen, uint64_
 /* Remember that @tid was seen coming onto @slot's CPU at @time, for the others. */
 void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time);
 
-/* ... leaving it; where switches are hidden. */
+/* @tid leaves its CPU at @time; where switches are hidden. */
 void proof_note_out(struct reader_config *c, const struct cpu_slot *slot, pid_t tid,
 		    uint64_t time);
 

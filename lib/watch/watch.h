@@ -67,11 +67,11 @@ struct reader_config {
 	bool early;		/* threads take samples, and CPUs may do so later: */
 	_Atomic uint64_t over_ns;  /* from then on CPUs do; UINT64_MAX: not yet */
 	_Atomic uint32_t n_births; /* of threads and processes so far */
-	_Atomic bool named_due;	   /* a thread was born: the namer shall look; ... */
-	int namer_kick;		   /* ... the eventfd that it waits for; 0 or less: none */
+	_Atomic bool named_due;	   /* a thread was born: the namer shall look */
+	int namer_kick;		   /* the eventfd that the namer waits for; 0 or less: none */
 	_Atomic bool births_told;  /* CTL_BIRTHS was sent */
 	pid_t child;		   /* our own, no target before its exec; 0: none */
-	const pid_t *tids;	   /* ... these threads are wanted; none: all */
+	const pid_t *tids;	   /* the threads that are wanted; none: all */
 	size_t n_tids;
 	_Atomic uint64_t *last_in; /* LAST_IN slots: when a thread was last seen starting */
 	/* LAST_IN slots: when a thread last left a CPU, and which; NULL: no switch is hidden
