@@ -175,7 +175,7 @@ def test_one_event_by_two_names_is_sampled_once(py):
 def test_diff_tells_which_events_it_compares(py):
     home, pid = harness.folder(), spinning(py).pid
     for event in ("cpu-clock", "task-clock"):
-        harness.pysampled("-p", pid, "-e", event, "-d", 0.5, "-o", event + ".data", "-q", home=home).ok()
+        harness.pysampled("-p", pid, "-e", event, "-F", 999, "-d", 1, "-o", event + ".data", "-q", home=home).ok()
     heads = harness.pysampled("diff", "cpu-clock.data", "task-clock.data", home=home).ok().out.splitlines()[:2]
     check(all("samples of %s, %s.data" % (event, event) in head for event, head in zip(("cpu-clock", "task-clock"), heads)),
           "%s", heads)
