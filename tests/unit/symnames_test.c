@@ -140,6 +140,10 @@ static void cuts(void **state)
 		{ "f.cold@plt", "f.cold@plt" },
 		{ "f@plt2", "f" },
 		{ "f@V1@plt", "f" },
+		{ "main.init.0", "main.init.0" },
+		{ "x.partial.cold", "x.partial" },
+		{ "a.b.cold.5", "a.b" },
+		{ "f.12.34", "f.12.34" },
 	};
 	char name[64];
 
@@ -148,6 +152,9 @@ static void cuts(void **state)
 		symnames_cut(name);
 		assert_string_equal(rows[i][1], name);
 	}
+	strcpy(name, "f.cold.7"); /* what stands before the name is none of its business */
+	symnames_cut(strchr(name, '7'));
+	assert_string_equal("f.cold.7", name);
 }
 
 /* --- what functions of CPython do --- */
@@ -198,6 +205,19 @@ static void which_function(void **state)
 		{ "PyGen_am_send", false, false, true },
 		{ "slot_tp_call", false, false, true },
 		{ "py_trampoline_evaluator", false, false, true },
+		{ "_PyEval_Vector", false, false, true },
+		{ "gen_send_ex", false, false, true },
+		{ "_TAIL_CALL_BINARY_OP.llvm.5", true, false, false },
+		{ "x_PyEval_EvalFrameDefault", false, false, false },
+		{ "collections_exec", false, false, false },
+		{ "PyEval_", false, false, false },
+		{ "PyEval_SaveThread", false, false, false },
+		{ "_PyEva", false, false, false },
+		{ "xPyObject_Call", false, false, false },
+		{ "PyObject_GetAttr", false, false, false },
+		{ "gen_send", false, false, false },
+		{ "vectorcall", false, false, false },
+		{ "method_vectorcal", false, false, false },
 		{ "PyObject_Cal", false, false, false },
 		{ "slot", false, false, false },
 		{ "", false, false, false },
@@ -311,6 +331,22 @@ static void each_mangled_name_once(void **state)
 	symnames_deinit(&t);
 }
 
+static void what_no_demangler_knows(void **state)
+{
+	static const char *const rows[][2] = { { "_Zzz", "_Zzz" },
+					       { "_Zzz@plt", "_Zzz@plt" },
+					       { "f;g", "f:g" },
+					       { "f@plt", "f@plt" } };
+	struct symnames t;
+
+	assert_int_equal(0, symnames_init(&t));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_string_equal(rows[i][1], symnames_symbol(&t, rows[i][0]));
+	assert_string_equal(demangle_built ? "f()@plt" : "_Z1fv@plt",
+			    symnames_symbol(&t, "_Z1fv@plt"));
+	symnames_deinit(&t);
+}
+
 /* Who is asked, and what comes back. */
 struct asked {
 	unsigned times;
@@ -391,6 +427,7 @@ int main(void)
 		cmocka_unit_test(as_many_names_as_there_is_room_for),
 		cmocka_unit_test(a_limit_has_a_limit),
 		cmocka_unit_test(each_mangled_name_once),
+		cmocka_unit_test(what_no_demangler_knows),
 		cmocka_unit_test(long_ones_are_asked_for),
 		cmocka_unit_test(who_does_not_answer_is_not_asked),
 	};
