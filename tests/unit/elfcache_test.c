@@ -20,6 +20,7 @@
 #include "elf/elfimage.h"
 #include "elf/file_helper.h"
 #include "elf/module.h"
+#include "any.h"
 
 enum { MAX_ELFS = 65536, MAX_MISSES = 64, MAX_SLOW = 32, SLOW_OF_DEVICE = 3, LAZY_FDS = 8 };
 
@@ -43,14 +44,6 @@ ssize_t pread(int fd, void *buf, size_t n, off_t at)
 	stands_ns += atomic_exchange(&takes_ns, 0);
 	errno = ENOMEM;
 	return -1;
-}
-
-static uint32_t any(uint32_t n)
-{
-	static uint64_t x;
-
-	x = x * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(x >> 33) % n;
 }
 
 static struct elfcache_elf *get(struct elfcache *c, uint64_t dev, uint64_t ino,

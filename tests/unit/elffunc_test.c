@@ -13,17 +13,10 @@
 
 #include "elf/elffunc.h"
 #include "elf_file.h"
+#include "any.h"
 
 enum { NOWHERE = 1 << 30 }; /* for a name that is put behind all names later */
 enum { ROUNDS = 500, MAX_SYMS = 12, LONGEST = sizeof((struct elffunc *)0)->name - 1 };
-
-static uint32_t any(uint32_t n)
-{
-	static uint64_t x;
-
-	x = x * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(x >> 33) % n;
-}
 
 /* What must be told, in that order. */
 struct wanted {

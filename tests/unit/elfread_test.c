@@ -18,20 +18,13 @@
 #include "arch/arch.h"
 #include "elf/module.h"
 #include "elf_file.h"
+#include "any.h"
 
 enum {
 	MAX_SYMS = 40,
 	STUB = 16,
 	LONGEST = 4096, /* names of so many bytes are none */
 };
-
-static uint32_t any(uint32_t n)
-{
-	static uint64_t x;
-
-	x = x * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(x >> 33) % n;
-}
 
 static void read_file(struct file *f, struct module *t)
 {

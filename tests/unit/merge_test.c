@@ -16,6 +16,7 @@
 
 #include "base/base.h"
 #include "stacks/merge.h"
+#include "any.h"
 
 enum { FRAME = 64, NOWHERE = 8 };
 
@@ -282,14 +283,6 @@ static void test_two_in_one(void **state)
 }
 
 /* ---- Many stacks: what must hold of each ---- */
-
-static uint32_t any(uint32_t n)
-{
-	static uint64_t x;
-
-	x = x * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(x >> 33) % n;
-}
 
 /* Frames of one to three words, gaps between some, in up to three runs. */
 static void any_native(struct picture *p)

@@ -2,6 +2,8 @@
  *
  * rows_draw - the part of rows_test.c that draws instructions of unwind information, and keeps what they say.
  */
+#include "any.h"
+
 enum {
 	SPAN = 0x800, /* bytes of code */
 	MAX_FUNCTIONS = 24,
@@ -11,14 +13,6 @@ enum {
 	MAX_PADDING = 15,
 	MAX_CIE_OPS = 1024,
 };
-
-static uint32_t any(uint32_t n)
-{
-	static uint64_t x;
-
-	x = x * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(x >> 33) % n;
-}
 
 /* ---- What instructions say ---- */
 

@@ -23,16 +23,9 @@
 #include "modules/space_file.h"
 
 #include "elsewhere.h"
+#include "any.h"
 
 enum { PAGE = 4096, PAGES = 40, FILES = 3, PROCESSES = 4, STEPS = 20000, BYTES = 1 << 20 };
-
-static uint32_t any(uint32_t n)
-{
-	static uint64_t x;
-
-	x = x * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(x >> 33) % n;
-}
 
 /* What a page is: which byte of which file; file 0: nothing. */
 struct drawn {

@@ -6,6 +6,7 @@
 #ifdef __x86_64__
 #include "elf/module.h"
 #include "elf/rows.h"
+#include "any.h"
 
 enum {
 	ANY_PID = 7,
@@ -14,14 +15,6 @@ enum {
 	ANY_WORDS = 512,
 	ANY_ANON = 0x20000000
 };
-
-static uint32_t any(uint32_t n)
-{
-	static uint64_t x;
-
-	x = x * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(x >> 33) % n;
-}
 
 /* Functions of 0x100 bytes each from 0x2000 on, by what they do: how many words their frame
  * has, with the return address; in which of them, counted from it, they keep rbp; what their
