@@ -294,7 +294,7 @@ def test_threads_and_children_of_a_probed_process(py):
     need_pmu("uprobe")
     harness.need_fifo()
     target = Target(py, "triggers.py", "--threads", 2, "--fork", user=harness.NOBODY)
-    run, stacks = record(target, "uprobe:%s:touch_02" % target.info["file"], "--threads", cycles=1000)
+    run, stacks = record(target, "uprobe:%s:touch_02" % target.info["file"], "--threads", cycles=400)
     want = [tuple(pair) for pair in target.info["lines"]["touch_02"]]
     for frames, count in harness.sure(stacks):
         got = [(name, line) for name, _, line in reversed(harness.python_frames(frames))]
@@ -303,7 +303,7 @@ def test_threads_and_children_of_a_probed_process(py):
     for frames, count in stacks:
         tasks[frames[0]] = tasks.get(frames[0], 0) + count
     equal(len(tasks), 3, "threads and children with samples: %s" % tasks)
-    enough(min(tasks.values()) > 500, "some are not followed from soon on: %s", tasks)
+    enough(min(tasks.values()) > 200, "some are not followed from soon on: %s", tasks)
 
 
 @one_python
