@@ -178,7 +178,7 @@ static void put_profile(struct pprof *p)
 	for (uint32_t i = 0; i < p->session->n_events; i++)
 		put_type(p, p->event[i], tree_is_time(p->session, i) ? p->nanoseconds : p->count);
 	for (size_t i = 0; i < tree_n_rows(t); i++)
-		if (tree_row(t, i)->count)
+		if (tree_row(t, i)->count || tree_row(t, i)->period)
 			put_row(p, tree_row(t, i));
 	put_mapping(p);
 	for (uint32_t i = 0; i < tree_n_frames(t); i++)
