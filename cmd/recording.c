@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -268,15 +269,11 @@ static int feed_tape(struct recording *r, struct sink *s)
 	return fed(r, ret);
 }
 
-int recording_feed(struct recording *r, struct sink *s)
+static int feed_folded(struct recording *r, struct sink *s)
 {
 	size_t line;
 	int ret;
 
-	if (r->tape)
-		return feed_tape(r, s);
-	if (r->perf)
-		return feed_perf(r, s);
 	ret = folded_read(r->in, &r->session, s, &line);
 	if (ret == -EBADMSG)
 		return cmd_fail(EXIT_FAILED,
@@ -292,4 +289,22 @@ int recording_feed(struct recording *r, struct sink *s)
 		return cmd_fail(EXIT_FAILED, "reading %s: %s", r->path,
 				strerror(ret ? -ret : EIO));
 	return EXIT_DONE;
+}
+
+static int feed(struct recording *r, struct sink *s)
+{
+	if (r->tape)
+		return feed_tape(r, s);
+	return r->perf ? feed_perf(r, s) : feed_folded(r, s);
+}
+
+int recording_feed(struct recording *r, struct sink *s)
+{
+	int code = feed(r, s);
+	uint64_t lost = STATS_GET(recording_session(r)->stats, lost);
+
+	if (lost)
+		cmd_say("%s: %" PRIu64 " sample%s lost as it was recorded", r->path, lost,
+			lost == 1 ? " was" : "s were");
+	return code;
 }

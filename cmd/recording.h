@@ -55,7 +55,7 @@ struct session *recording_session(struct recording *r);
 int recording_event(struct recording *r, const char *name);
 
 /* Feed @s all samples, once. An exit code, not EXIT_DONE after a sentence; a sentence also for
- * what has no names. */
+ * what has no names, and for samples that were lost. */
 int recording_feed(struct recording *r, struct sink *s);
 
 #endif

@@ -21,6 +21,7 @@ enum {
 	MAX_FRAMES = MAX_RECORD / 8,
 	COMM_BYTES = 256,
 	RECORD_FINISHED_ROUND = 68, /* perf's own, tools/perf/util/event.h */
+	MISC_FILTERED = 1 << 15,    /* PERF_RECORD_MISC_LOST_SAMPLES_BPF there */
 };
 
 struct perf_reader {
@@ -32,6 +33,7 @@ struct perf_reader {
 	struct perf_frames *frames;
 	struct perf_order order;
 	struct perf_chains chains;
+	uint64_t lost[2]; /* samples: as the kernel says, and as perf does */
 	struct idmap counter_of; /* what a group's samples told last: a place in @counters */
 	struct buf counters;	 /* uint64_t each */
 	struct sink *sink;
@@ -70,6 +72,17 @@ static int take_title(struct perf_reader *r, const struct perf_event_header *h, 
 	return side.u.comm.name ? r->sink->ops->side(r->sink, &side) : -ENOMEM;
 }
 
+/* Of what a ring had no room for perf tells twice: as the kernel did, and at the end what each
+ * event counts of it. What a filter took is not lost. */
+static void note_lost(struct perf_reader *r, const struct perf_event_header *h, uint64_t n)
+{
+	bool by_perf = h->type == PERF_RECORD_LOST_SAMPLES;
+
+	if (!by_perf || !(h->misc & MISC_FILTERED))
+		r->lost[by_perf] += n;
+	r->stats.lost = MAX(r->lost[0], r->lost[1]);
+}
+
 static int take_side(struct perf_reader *r, const struct perf_event_header *h)
 {
 	struct sink *s = r->sink;
@@ -85,7 +98,7 @@ static int take_side(struct perf_reader *r, const struct perf_event_header *h)
 			return -ENOMEM;
 	}
 	if (side.kind == SIDE_LOST)
-		STATS_ADD(&r->stats, lost, side.u.lost.n);
+		note_lost(r, h, side.u.lost.n);
 	ret = perf_frames_side(r->frames, &side);
 	if (!ret && side.kind != SIDE_MMAP && s->ops->side)
 		ret = s->ops->side(s, &side);

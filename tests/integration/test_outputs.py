@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import termios
 import time
@@ -787,6 +788,39 @@ def test_a_diff_is_of_one_event():
         for more in (), ("-o", "n.html"):
             check("none.folded has no samples" in pysampled("diff", *pair, *more, home=home).ok(1).err, "%s %s", pair, more)
     check("standard input" in pysampled("diff", "-", "-", home=home).ok(2).err, "both from one stream")
+
+
+def kernels(kind, body, misc=0):
+    """A record."""
+    return struct.pack("<I2H", kind, misc, 8 + len(body)) + body
+
+
+def perf_file(path, records):
+    """As perf writes one, of samples that have an address, their thread and a time."""
+    attr = struct.pack("<2I4Q", 0, 128, 0, 1000, 1 | 2 | 4, 0).ljust(128, b"\0") + bytes(16)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<8s8Q", b"PERFILE2", 104, len(attr), 104, len(attr), 104 + len(attr), len(records), 0, 0).ljust(104, b"\0"))
+        file.write(attr + records)
+
+
+def test_lost_samples_are_told():
+    """By whatever reads a recording. What perf says of a full ring twice is lost once, and what a filter took is not."""
+    home = harness.folder()
+    paths = [os.path.join(home, name) for name in ("m.data", "m.tape", "p.data", "none.data", "none.folded")]
+    for path in paths[:2]:
+        subprocess.run([os.path.join(harness.BUILD, "mkperfdata"), path], check=True, stdout=subprocess.DEVNULL)
+    sample, lost, lost_samples = kernels(9, struct.pack("<Q2IQ", 4096, 7, 7, 1)), 2, 13
+    perf_file(paths[2], sample + kernels(lost, struct.pack("<2Q", 0, 2)) + kernels(lost, struct.pack("<2Q", 0, 1)) +
+              kernels(lost_samples, struct.pack("<Q", 5)) + kernels(lost_samples, struct.pack("<Q", 9), misc=1 << 15))
+    perf_file(paths[3], sample)
+    with open(paths[4], "w") as file:
+        file.write("p-1;f 1\n")
+    out = os.path.join(home, "out.folded")
+    for path in paths:
+        told = "pysampled: %s: 5 samples were lost as it was recorded" % path
+        for words in ("report", path), ("convert", path, "-o", out), ("diff", path, paths[4]), ("diff", paths[4], path, "-o", out + ".html"):
+            said = [line for line in pysampled(*words).ok().err.splitlines() if "lost" in line]
+            equal(said, [] if "none" in path else [told], "what %s says" % (words,))
 
 
 def test_a_report_tells_that_there_are_other_events():
