@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../output/kept.h"
 #include "../output/short_files.h"
 #include "../output/sink.h"
 #include "base/base.h"
@@ -327,7 +328,7 @@ static int hand_sample(struct sink *s, const struct sample *smp, const struct st
 
 	if (smp->event != h->event)
 		return 0;
-	h->any |= smp->period || !(s->session->flags & SESSION_PERIOD);
+	h->any |= kept_weight(s->session, smp) > 0;
 	copy.event = h->as;
 	whole.same = 0; /* the first of a number may be another event's */
 	return h->to->ops->sample(h->to, &copy, &whole);
@@ -357,6 +358,7 @@ static void name_events(struct recording r[2], const int event[2], struct sessio
 		const struct event_info *e = &recording_session(&r[side])->events[event[side]];
 
 		both->events[1 - side] = *e;
+		both->how[1 - side] = recording_session(&r[side])->how[event[side]];
 		snprintf(both->events[1 - side].name, sizeof(both->events[0].name),
 			 "%s: %.200s", side ? "B" : "A", e->name);
 	}

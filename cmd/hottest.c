@@ -51,8 +51,7 @@ static int hottest_sample(struct sink *s, const struct sample *smp, const struct
 {
 	struct hottest *h = s->priv;
 	uint64_t number = hottest_samples(s) + 1;
-	bool weighed = s->session->flags & SESSION_WALL || kept_adapts(s->session, 0);
-	uint64_t weight = weighed ? smp->period : 1;
+	uint64_t weight = kept_weight(s->session, smp);
 	bool inner = true;
 
 	if (smp->event)

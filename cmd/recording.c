@@ -161,11 +161,13 @@ static int open_folded(struct recording *r)
 		(struct session){ .n_events = 1,
 				  .capture = "",
 				  .capture_why = "",
-				  .flags = SESSION_LINES | SESSION_PERIOD,
+				  .flags = SESSION_LINES,
 				  .stats = &r->stats };
 	strcpy(r->session.events[0].name, "folded");
 	read_age(r);
 	ret = folded_look(r->in, &r->session);
+	for (size_t e = 0; e < r->session.n_events; e++)
+		r->session.how[e].summed = true;
 	rewind(r->in);
 	return ret ? cmd_fail(EXIT_FAILED, "reading %s: %s", r->path, strerror(-ret)) : EXIT_DONE;
 }

@@ -241,14 +241,6 @@ static bool put_name(struct folded *f, uint32_t id)
 	return id != STRTAB_NONE && !f->ids.oom;
 }
 
-/* What counts: each sample, or what it stands for, time in nanoseconds. */
-static uint64_t weight_of(const struct session *session, const struct sample *smp)
-{
-	bool period = session->flags & SESSION_PERIOD || kept_adapts(session, smp->event);
-
-	return period || session->flags & SESSION_WALL ? smp->period : 1;
-}
-
 static size_t bytes_of(const struct folded *f)
 {
 	return f->stacks.cap + f->packed.bytes.cap + f->same.cap + f->n_slots * sizeof(*f->slot) +
@@ -317,13 +309,13 @@ static int folded_sample(struct sink *s, const struct sample *smp, const struct 
 	look_at_room(s);
 	line.body = body_of(s, stk);
 	ret = line.body == STRTAB_NONE ? -ENOMEM :
-					 count_line(s, line, weight_of(s->session, smp));
+					 count_line(s, line, kept_weight(s->session, smp));
 	if (ret) {
 		s->failed = ret;
 		return ret;
 	}
-	s->samples++;
-	f->samples[smp->event]++;
+	s->samples += kept_samples(s->session, smp);
+	f->samples[smp->event] += kept_samples(s->session, smp);
 	return 0;
 }
 

@@ -17,8 +17,8 @@ bool folded_begins(FILE *in);
  * end. 0 or -ENOMEM. */
 int folded_look(FILE *in, struct session *session);
 
-/* Feed @s each line of @in as one sample whose period is the line's count: the session has
- * SESSION_PERIOD. Memory grows with distinct names. 0, -ENOMEM, the sink's error, or with the
+/* Feed @s each line of @in as one sample whose period is the line's count: the session's
+ * events are summed. Memory grows with distinct names. 0, -ENOMEM, the sink's error, or with the
  * number of a line in *@line -EBADMSG: it is no stack, -EOVERFLOW: with its count all together
  * are more than INT64_MAX. A stack of more than 65,536 frames is cut: "[truncated]" stands for
  * what is between its first one and those. @session: whose events lines may name, as

@@ -25,6 +25,19 @@ bool kept_adapts(const struct session *session, uint32_t event)
 	return a->freq && !perf_event_is_clock(a);
 }
 
+uint64_t kept_samples(const struct session *session, const struct sample *smp)
+{
+	return session->how[smp->event].summed ? smp->period : 1;
+}
+
+uint64_t kept_weight(const struct session *session, const struct sample *smp)
+{
+	bool period = session->flags & (SESSION_PERIOD | SESSION_WALL) ||
+		      kept_adapts(session, smp->event);
+
+	return period ? smp->period : kept_samples(session, smp);
+}
+
 bool kept_name(const struct sink *s, size_t used)
 {
 	size_t memory = s->session->memory;

@@ -14,6 +14,10 @@ bool kept_sample(const struct sink *s, const struct sample *smp);
  * occurrences. */
 bool kept_adapts(const struct session *session, uint32_t event);
 
+/* How many samples @smp is, and what it counts for: those, or what they stand for. */
+uint64_t kept_samples(const struct session *session, const struct sample *smp);
+uint64_t kept_weight(const struct session *session, const struct sample *smp);
+
 /* True: there is room for one more name of a process or thread where such names took @used bytes.
  * One that calls itself something else all the time leaves room for others' functions. Where there
  * is none the name is counted as unnamed. */

@@ -335,7 +335,6 @@ static int count(struct sink *s, const struct sample *smp, uint32_t node, uint32
 		 struct tree_same *same)
 {
 	struct tree *t = s->priv;
-	bool period = s->session->flags & SESSION_PERIOD || kept_adapts(s->session, smp->event);
 	struct tree_row row = { .node = node,
 				.thread = thread,
 				.event = smp->event,
@@ -347,8 +346,8 @@ static int count(struct sink *s, const struct sample *smp, uint32_t node, uint32
 		i = row_of(t, &row);
 	if (i == NONE)
 		return -ENOMEM;
-	tree_row(t, i)->count += period ? smp->period : 1;
-	tree_row(t, i)->samples++;
+	tree_row(t, i)->count += kept_weight(s->session, smp);
+	tree_row(t, i)->samples += kept_samples(s->session, smp);
 	tree_row(t, i)->period += smp->period;
 	t->last_row = i;
 	if (same)
@@ -378,8 +377,8 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 	}
 	t->first_ns = s->samples ? MIN(t->first_ns, smp->time) : smp->time;
 	t->last_ns = MAX(t->last_ns, smp->time);
-	t->samples[smp->event]++;
-	s->samples++;
+	t->samples[smp->event] += kept_samples(s->session, smp);
+	s->samples += kept_samples(s->session, smp);
 	return 0;
 }
 

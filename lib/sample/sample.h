@@ -38,6 +38,7 @@ struct event_how {
 	uint8_t leader; /* of its group: index + 1, also the leader's own; 0: no group */
 	bool led;	/* takes no samples: counted at those of the leader */
 	bool read;	/* leads one that is counted so */
+	bool summed;	/* one of its samples is as many as its period says: of folded stacks */
 	bool probe;	/* an instruction of the target's that is a breakpoint meanwhile */
 	bool jumps;	/* that instruction goes elsewhere */
 	bool some_cpus; /* only on these */

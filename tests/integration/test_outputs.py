@@ -784,6 +784,8 @@ def test_a_diff_is_of_one_event():
     pysampled("diff", "a.folded", "y.folded", "-o", "y.html", home=home).ok()
     with open(os.path.join(home, "y.html")) as file:
         check('"events":["B: y","A: y"]' in file.read().replace("\n", ""), "the page's events")
+    with open(os.path.join(home, "y.html")) as file:
+        equal(sorted(re.findall(r"^(?:.rows.:)?\[\[?\d+,0,(\d),0,(\d+)\]", file.read(), re.M)), [("0", "4"), ("1", "3")], "what its rows count")
     for pair in ("a.folded", "none.folded"), ("none.folded", "a.folded"):
         for more in (), ("-o", "n.html"):
             check("none.folded has no samples" in pysampled("diff", *pair, *more, home=home).ok(1).err, "%s %s", pair, more)

@@ -139,17 +139,17 @@ static void no_count_of_an_event_is_lost(void **state)
 	(void)state;
 }
 
-/* As folded stacks may have them. */
-static void what_counts_nothing_is_left_out(void **state)
+/* Each line of theirs is one sample here; one that counts nothing is left out. */
+static void folded_stacks_are_as_many_samples_as_they_count(void **state)
 {
 	struct fixture f;
 
 	begin(&f);
-	f.session.flags |= SESSION_PERIOD;
+	f.session.how[0].summed = true;
 	put(&f, (struct sample){ .period = 0 }, 0);
 	put(&f, (struct sample){ .period = 5 }, 1);
 	end(&f);
-	assert_string_equal(values(&f), "(1 5)");
+	assert_string_equal(values(&f), "(5 5)");
 	(void)state;
 }
 
@@ -157,7 +157,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_count_of_an_event_is_lost),
-		cmocka_unit_test(what_counts_nothing_is_left_out),
+		cmocka_unit_test(folded_stacks_are_as_many_samples_as_they_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
