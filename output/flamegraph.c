@@ -47,7 +47,7 @@ static void put_funcs(const struct tree *t, FILE *out)
 	fputs("]", out);
 }
 
-static void put_numbers(const struct tree *t, FILE *out)
+static void put_numbers(const struct tree *t, FILE *out, bool weighed)
 {
 	bool more = false;
 
@@ -65,9 +65,12 @@ static void put_numbers(const struct tree *t, FILE *out)
 
 		if (!r->count)
 			continue;
-		fprintf(out, "%s[%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%d,%" PRIu64 "]",
+		fprintf(out, "%s[%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%d,%" PRIu64,
 			more ? ",\n" : "", r->node, r->thread, r->event, (int)r->prov,
 			r->count);
+		if (weighed)
+			fprintf(out, ",%" PRIu64, r->samples);
+		fputs("]", out);
 		more = true;
 	}
 	fputs("]", out);
@@ -86,36 +89,63 @@ static void put_threads(const struct tree *t, FILE *out)
 	fputs("]", out);
 }
 
-static uint64_t event_total(const struct tree *t, uint32_t event)
+/* What the first event's rows count, and in how many samples. */
+static uint64_t event_total(const struct tree *t, uint64_t *samples)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < tree_n_rows(t); i++)
-		n += tree_row(t, i)->event == event ? tree_row(t, i)->count : 0;
+	*samples = 0;
+	for (size_t i = 0; i < tree_n_rows(t); i++) {
+		const struct tree_row *r = tree_row(t, i);
+
+		n += r->event ? 0 : r->count;
+		*samples += r->event ? 0 : r->samples;
+	}
 	return n;
 }
 
-/* "3 samples", "1.5 ms". */
-static const char *amount(const struct session *s, uint64_t n, char buf[48])
+/* What amounts of @event are, unless they are times. */
+static const char *unit(const struct session *s, uint32_t event)
+{
+	bool weighed = s->flags & SESSION_PERIOD && !(s->flags & SESSION_COMPARED);
+
+	return weighed ? s->events[event].name : "samples";
+}
+
+enum { AMOUNT = 64 + sizeof(((struct event_info *)0)->name) };
+
+/* "3 samples", "1.5 ms", "7 page-faults". */
+static const char *amount(const struct session *s, uint64_t n, char buf[AMOUNT])
 {
 	if (tree_is_time(s, 0))
-		snprintf(buf, 48, "%.1f ms", (double)n / 1e6);
+		snprintf(buf, AMOUNT, "%.1f ms", (double)n / 1e6);
 	else
-		snprintf(buf, 48, "%" PRIu64 " samples", n);
+		snprintf(buf, AMOUNT, "%" PRIu64 " %s", n, unit(s, 0));
 	return buf;
 }
 
-/* What all amounts are of. */
-static const char *whole(const struct session *s)
+/* The amount of all: "3 samples of cycles", "7 page-faults". */
+static const char *whole(const struct session *s, uint64_t n, char buf[2 * AMOUNT])
 {
-	return s->flags & SESSION_WALL ? "all threads" : s->events[0].name;
+	const char *of = s->flags & SESSION_WALL ? "all threads" : s->events[0].name;
+	bool told = !tree_is_time(s, 0) && unit(s, 0) == of;
+	char all[AMOUNT];
+
+	snprintf(buf, 2 * AMOUNT, "%s%s%s", amount(s, n, all), told ? "" : " of ", told ? "" : of);
+	return buf;
 }
 
-static void put_times(const struct session *s, FILE *out)
+static void put_units(const struct session *s, FILE *out)
 {
 	begin_list(out, "times");
 	for (uint32_t i = 0; i < s->n_events; i++)
 		fprintf(out, "%s%d", i ? "," : "", tree_is_time(s, i));
+	fputs("]", out);
+	begin_list(out, "units");
+	for (uint32_t i = 0; i < s->n_events; i++) {
+		fputs(i ? "," : "", out);
+		json_string(out, unit(s, i));
+	}
 	fputs("]", out);
 }
 
@@ -125,10 +155,11 @@ static int write_page(struct sink *s)
 	const char *at = strstr(page, mark);
 	const struct flamegraph *f = s->priv;
 	const struct tree *t = &f->tree;
-	char title[600], n[48];
+	char title[2 * AMOUNT + 16], all[2 * AMOUNT];
+	uint64_t samples;
 
-	snprintf(title, sizeof(title), "pysampled: %s of %s",
-		 amount(s->session, event_total(t, 0), n), whole(s->session));
+	snprintf(title, sizeof(title), "pysampled: %s",
+		 whole(s->session, event_total(t, &samples), all));
 	fwrite(page, 1, (size_t)(at - page), s->out);
 	fputs("{\"title\":", s->out);
 	json_string(s->out, title);
@@ -138,14 +169,14 @@ static int write_page(struct sink *s)
 		json_string(s->out, s->session->events[i].name);
 	}
 	fputs("]", s->out);
-	put_times(s->session, s->out);
+	put_units(s->session, s->out);
 	if (s->session->flags & SESSION_COMPARED)
 		fputs(",\n\"compared\":true", s->out);
 	if (s->session->flags & SESSION_WALL)
 		fputs(",\n\"wall\":true", s->out);
 	put_threads(t, s->out);
 	put_funcs(t, s->out);
-	put_numbers(t, s->out);
+	put_numbers(t, s->out, s->session->flags & SESSION_PERIOD);
 	if (f->sources)
 		fprintf(s->out, ",\n\"sources\":%s", f->sources);
 	fputs("}", s->out);
@@ -243,6 +274,19 @@ static void frame_text(const struct tree *t, uint32_t node, char *buf, size_t ca
 		snprintf(buf, cap, "%s", tree_text(t, f->name));
 }
 
+/* Of all also the number of samples, where amounts are something else. */
+static void put_amount(const struct sink *s, uint64_t n, bool all)
+{
+	char buf[AMOUNT];
+	uint64_t samples;
+
+	put_xml(s->out, amount(s->session, n, buf), SIZE_MAX);
+	if (!all || !(s->session->flags & SESSION_PERIOD))
+		return;
+	event_total(s->priv, &samples);
+	fprintf(s->out, ", %" PRIu64 " samples", samples);
+}
+
 static void put_box(const struct sink *s, const struct box *all, uint32_t i, uint32_t deepest)
 {
 	const struct tree *t = s->priv;
@@ -251,7 +295,7 @@ static void put_box(const struct sink *s, const struct box *all, uint32_t i, uin
 	double unit = (double)(WIDTH - 2 * MARGIN) / (double)all->n, w = (double)b->n * unit;
 	double x = MARGIN + (double)b->x * unit;
 	uint32_t y = HEAD + (deepest - b->depth) * ROW_HEIGHT;
-	char text[PYFUNC_NAME_MAX + PYFUNC_FILE_MAX + 64], n[48];
+	char text[PYFUNC_NAME_MAX + PYFUNC_FILE_MAX + 64];
 
 	if (w < LEAST)
 		return;
@@ -262,12 +306,13 @@ static void put_box(const struct sink *s, const struct box *all, uint32_t i, uin
 	fprintf(out, "<g class=\"f %s\" onclick=\"zoom(this)\"><title>",
 		i ? tree_kind(t, tree_frame(t, tree_node(t, i)->frame)->func) : "marker");
 	put_xml(out, text, SIZE_MAX);
+	fputs(": ", out);
+	put_amount(s, b->n, !i);
 	fprintf(out,
-		": %s, %.1f %%</title><rect x=\"%.1f\" y=\"%" PRIu32
+		", %.1f %%</title><rect x=\"%.1f\" y=\"%" PRIu32
 		"\" width=\"%.1f\" height=\"16\" data-x=\"%" PRIu64 "\" data-w=\"%" PRIu64
 		"\"/><text x=\"%.1f\" y=\"%" PRIu32 "\" data-n=\"",
-		amount(s->session, b->n, n), 100 * (double)b->n / (double)all->n, x, y, w, b->x,
-		b->n, x + 2, y + 12);
+		100 * (double)b->n / (double)all->n, x, y, w, b->x, b->n, x + 2, y + 12);
 	put_xml(out, text, WIDTH / (size_t)LETTER);
 	fputs("\">", out);
 	put_xml(out, w > 3 * LETTER ? text : "", (size_t)((w - 4) / LETTER));
@@ -290,7 +335,7 @@ static int write_image(struct sink *s)
 	const struct tree *t = s->priv;
 	_cleanup_free_ struct box *box = make_boxes(t);
 	uint32_t deepest = 0;
-	char n[48];
+	char all[2 * AMOUNT];
 
 	if (!box)
 		return -ENOMEM;
@@ -298,10 +343,9 @@ static int write_image(struct sink *s)
 		deepest = MAX(deepest, box[i].depth);
 	fprintf(s->out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%" PRIu32
-		"\">\n%s<text x=\"10\" y=\"20\">%s of ",
-		WIDTH, HEAD + (deepest + 1) * ROW_HEIGHT + MARGIN, svg_head,
-		amount(s->session, box->n, n));
-	put_xml(s->out, whole(s->session), SIZE_MAX);
+		"\">\n%s<text x=\"10\" y=\"20\">",
+		WIDTH, HEAD + (deepest + 1) * ROW_HEIGHT + MARGIN, svg_head);
+	put_xml(s->out, whole(s->session, box->n, all), SIZE_MAX);
 	fprintf(s->out, "%s</text>\n",
 		s->session->n_events > 1 ? "; other events are in an .html output" : "");
 	put_legend(s->out);
