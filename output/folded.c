@@ -411,19 +411,31 @@ static void write_frame(const struct sink *s, uint32_t id)
 		folded_names_write(&f->names, id, s->out);
 }
 
+/* True: it is of folded stacks that name no process. */
+static bool is_nobodys(const struct sink *s, const struct folded_line *line)
+{
+	const struct folded *f = s->priv;
+
+	return s->session->how[line->event].summed && !line->pid && line->comm == f->unknown;
+}
+
 static void write_line(const struct sink *s, const struct folded_line *line,
 		       const uint32_t *event)
 {
 	const struct folded *f = s->priv;
 	const char *ids = strtab_get(f->bodies, line->body);
+	size_t n = strtab_len(f->bodies, line->body);
+	bool several = s->session->n_events > 1, who = several || !n || !is_nobodys(s, line);
 
-	write_who(f, line, s->out);
-	if (s->session->n_events > 1) {
+	if (who)
+		write_who(f, line, s->out);
+	if (several) {
 		putc_unlocked(';', s->out);
 		folded_names_write(&f->names, event[line->event], s->out);
 	}
-	for (size_t i = 0; i < strtab_len(f->bodies, line->body); i += 4) {
-		putc_unlocked(';', s->out);
+	for (size_t i = 0; i < n; i += 4) {
+		if (i || who)
+			putc_unlocked(';', s->out);
 		write_frame(s, load_u32(ids + i));
 	}
 	fprintf(s->out, " %" PRIu64 "\n", line->count);

@@ -13,11 +13,12 @@
 #include "base/idmap.h"
 #include "base/strtab.h"
 
-static const char EVENT[] = "event:", TRUNCATED[] = "[truncated]";
+static const char EVENT[] = "event:", TRUNCATED[] = "[truncated]", UNNAMED[] = "[unnamed]";
 
 enum {
 	MAX_FRAMES = 1 << 16, /* of a stack: 8 times what a perf.data can hold */
-	BLOCK = 4096	      /* functions */
+	BLOCK = 4096,	      /* functions */
+	FIRST_PID = 300	      /* lower ones are the kernel's threads, and processes in containers */
 };
 
 struct folded_reader {
@@ -108,20 +109,31 @@ static const char *file_at(const char *text, const char *end)
 	return last;
 }
 
-/* "name (file.py:7)", "name (<string>)": the only frames that are Python's for sure. */
+/* The file of "name (file.py:7)" or "name (<string>)", the only frames that are Python's for sure,
+ * with its *@end and *@line, 0: not told. NULL: it is another frame. */
+static const char *python_file(const char *text, size_t n, const char **end, int *line)
+{
+	const char *file;
+
+	if (n < 5 || text[n - 1] != ')')
+		return NULL;
+	*end = text + n - 1;
+	file = file_at(text, *end);
+	if (!file)
+		return NULL;
+	*line = number_before(file, *end, ':', end);
+	*line = MAX(0, *line);
+	if (*end - file < 3 ||
+	    (memcmp(*end - 3, ".py", 3) && !(*file == '<' && (*end)[-1] == '>')))
+		return NULL;
+	return file;
+}
+
 static bool python_frame(struct folded_reader *r, const char *text, size_t n, struct frame *fr)
 {
-	const char *file, *end = text + n - 1;
-	int line;
+	const char *end, *file = python_file(text, n, &end, &fr->line);
 
-	if (n < 5 || *end != ')')
-		return false;
-	file = file_at(text, end);
 	if (!file)
-		return false;
-	line = number_before(file, end, ':', &end);
-	fr->line = MAX(0, line);
-	if (end - file < 3 || (memcmp(end - 3, ".py", 3) && !(*file == '<' && end[-1] == '>')))
 		return false;
 	fr->kind = FRAME_PYTHON;
 	fr->func = func_of(r, text, (size_t)(file - 2 - text), file, (size_t)(end - file));
@@ -170,25 +182,45 @@ static const char *slash_of(const char *text, const char *at, const char **dash,
 	return NULL;
 }
 
-/* "COMM-PID", "COMM-PID/THREAD-TID"; of other tools, any text: that is a frame. */
-static int read_root(struct folded_reader *r, const char *text, size_t n, struct sample *smp)
+/* The first of a line's frames, where it is "COMM-PID" or "COMM-PID/THREAD-TID". */
+struct root {
+	pid_t pid, tid;
+	const char *thread; /* NULL: it tells no thread */
+	size_t comm_n, thread_n;
+};
+
+static bool take_root(const char *text, size_t n, struct root *ret)
 {
-	const char *end = text + n, *at = NULL, *dash, *slash;
-	int id = number_before(text, end, '-', &at), pid, ret;
+	const char *at, *dash, *slash;
+	int id = number_before(text, text + n, '-', &at), pid;
 
 	if (id < 0)
-		return add_frame(r, text, n);
-	smp->pid = smp->tid = id;
+		return false;
+	*ret = (struct root){ .pid = id, .tid = id, .comm_n = (size_t)(at - text) };
 	slash = slash_of(text, at, &dash, &pid);
-	if (slash) {
-		smp->pid = pid;
-		ret = tell_name(r, pid, pid, false, text, (size_t)(dash - text));
-		if (ret)
-			return ret;
-	}
-	text = slash ? slash + 1 : text;
-	return tell_name(r, smp->pid, smp->tid, slash && smp->pid == smp->tid, text,
-			 (size_t)(at - text));
+	if (!slash)
+		return true;
+	ret->pid = pid;
+	ret->comm_n = (size_t)(dash - text);
+	ret->thread = slash + 1;
+	ret->thread_n = (size_t)(at - ret->thread);
+	return true;
+}
+
+/* Of other tools it is any text: a frame. */
+static int read_root(struct folded_reader *r, const char *text, size_t n, struct sample *smp)
+{
+	struct root root;
+	int ret;
+
+	if (!(r->session->flags & SESSION_PROCESSES) || !take_root(text, n, &root))
+		return add_frame(r, text, n);
+	smp->pid = root.pid;
+	smp->tid = root.tid;
+	ret = tell_name(r, root.pid, root.pid, false, text, root.comm_n);
+	if (ret || !root.thread)
+		return ret;
+	return tell_name(r, root.pid, root.tid, root.pid == root.tid, root.thread, root.thread_n);
 }
 
 /* Sinks want the innermost frame first. */
@@ -296,24 +328,69 @@ static bool take_event(const char *line, struct session *s)
 	return true;
 }
 
-/* True: the line tells a thread. */
-static bool has_thread(const char *line)
-{
-	const char *end = line + strcspn(line, ";"), *at, *dash;
-	int pid;
-
-	if (!*end)
-		end = strrchr(line, ' ');
-	return end && number_before(line, end, '-', &at) >= 0 && slash_of(line, at, &dash, &pid);
-}
-
 /* True: @line, of @n bytes, ends in a count. */
 static bool has_count(const char *line, size_t n)
 {
 	const char *count = strrchr(line, ' ');
 
-	return count && strlen(line) == n && strspn(count + 1, "0123456789") > 0 &&
-	       !count[1 + strspn(count + 1, "0123456789\n")];
+	return count && strlen(line) == n && count[1] &&
+	       !count[1 + strspn(count + 1, "0123456789")];
+}
+
+/* True: one of the frames behind the first is Python's. */
+static bool has_python(const char *line)
+{
+	const char *count = strrchr(line, ' '), *end, *file_end;
+	int number;
+
+	for (const char *at = strchr(line, ';'); at; at = *end == ';' ? end : NULL) {
+		end = at + 1 + strcspn(at + 1, ";");
+		end = *end ? end : count;
+		if (python_file(at + 1, (size_t)(end - at - 1), &file_end, &number))
+			return true;
+	}
+	return false;
+}
+
+/* What is known of the lines so far. */
+struct look {
+	struct session found; /* their events */
+	bool events;	      /* each line has one */
+	bool roots;	      /* each line begins with a process, or could not be named */
+	bool threads;	      /* one tells a thread */
+	bool sure;	      /* one has what other tools' have not */
+};
+
+static void look_at(struct look *l, const char *line)
+{
+	const char *end = line + strcspn(line, ";");
+	size_t n = (size_t)((*end ? end : strrchr(line, ' ')) - line);
+	struct root root = { 0 };
+
+	l->events = l->events && take_event(line, &l->found);
+	l->roots = l->roots && (take_root(line, n, &root) ||
+				(n == strlen(UNNAMED) && !memcmp(line, UNNAMED, n)));
+	l->threads |= root.thread != NULL;
+	l->sure = l->sure || root.pid >= FIRST_PID || has_python(line);
+}
+
+/* The next line without its end, and without the mark that some editors put before a text; how
+ * long it is, -1: there is none. */
+static ssize_t next_line(FILE *in, char **text, size_t *cap)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+	ssize_t n = getline(text, cap, in);
+	size_t skip;
+
+	if (n <= 0)
+		return -1;
+	n -= (*text)[n - 1] == '\n';
+	n -= n && (*text)[n - 1] == '\r';
+	(*text)[n] = '\0';
+	skip = strncmp(*text, mark, strlen(mark)) ? 0 : strlen(mark);
+	if (skip)
+		memmove(*text, *text + skip, (size_t)n + 1 - skip);
+	return n - (ssize_t)skip;
 }
 
 bool folded_begins(FILE *in)
@@ -322,28 +399,32 @@ bool folded_begins(FILE *in)
 	size_t cap = 0;
 	ssize_t n;
 
-	while ((n = getline(&text, &cap, in)) > 0)
-		if (*text != '\n')
+	while ((n = next_line(in, &text, &cap)) >= 0)
+		if (n)
 			return has_count(text, (size_t)n);
 	return true;
 }
 
 int folded_look(FILE *in, struct session *session)
 {
-	_cleanup_free_ struct session *found = calloc(1, sizeof(*found));
+	_cleanup_free_ struct look *l = calloc(1, sizeof(*l));
 	_cleanup_free_ char *text = NULL;
 	size_t cap = 0;
-	bool all = found;
+	ssize_t n;
 
-	while (found && (all || !(session->flags & SESSION_THREADS)) &&
-	       getline(&text, &cap, in) > 0) {
-		all = all && take_event(text, found);
-		session->flags |= has_thread(text) ? SESSION_THREADS : 0;
+	if (!l)
+		return -ENOMEM;
+	l->events = l->roots = true;
+	while ((l->events || l->roots) && (n = next_line(in, &text, &cap)) >= 0)
+		if (has_count(text, (size_t)n))
+			look_at(l, text);
+	if (l->events && l->found.n_events) {
+		session->n_events = l->found.n_events;
+		memcpy(session->events, l->found.events, sizeof(l->found.events));
+		l->sure = true;
 	}
-	if (!all || !found->n_events)
-		return found ? 0 : -ENOMEM;
-	session->n_events = found->n_events;
-	memcpy(session->events, found->events, sizeof(found->events));
+	if (l->roots && (l->sure || l->threads))
+		session->flags |= SESSION_PROCESSES | (l->threads ? SESSION_THREADS : 0);
 	return 0;
 }
 
@@ -355,12 +436,9 @@ int folded_read(FILE *in, const struct session *session, struct sink *s, size_t 
 	ssize_t n;
 	int ret = r.names ? 0 : -ENOMEM;
 
-	for (*line = 1; !ret && (n = getline(&text, &cap, in)) > 0; *line += !ret) {
-		if (text[n - 1] == '\n')
-			text[--n] = '\0';
+	for (*line = 1; !ret && (n = next_line(in, &text, &cap)) >= 0; *line += !ret)
 		if (n)
 			ret = strlen(text) == (size_t)n ? read_line(&r, text) : -EBADMSG;
-	}
 	for (size_t i = 0; i < (r.n_func + BLOCK - 1) / BLOCK; i++)
 		free(r.blocks[i]);
 	free(r.blocks);

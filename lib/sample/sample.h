@@ -106,6 +106,7 @@ enum session_flags {
 	SESSION_FULL_PATHS = 1 << 9, /* folded: whole paths of Python files */
 	SESSION_GIL = 1 << 13,	     /* samples tell of the GIL */
 	SESSION_STAYS = 1 << 14,     /* what is sampled does not end before we do */
+	SESSION_PROCESSES = 1 << 15, /* folded stacks that are read begin with their process */
 };
 
 /* One kernel sample, decoded, and what capture found. */

@@ -768,6 +768,18 @@ def test_a_diff_shows_no_change_where_there_is_none():
     equal(len(rows("a.folded", "b.folded", "-n", 0)[0]), 4, "all rows")
 
 
+def test_folded_stacks_of_other_tools_stay_what_they_are():
+    """Convert gives them back as they were, but for line ends, and report shows each frame."""
+    home = harness.folder()
+    text = "worker-3;run;f 5\nworker-4;run;f 4\nworker-4;run;g 3\n"
+    for name, data in ("unix", text.encode()), ("windows", b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()):
+        with open(os.path.join(home, name), "wb") as file:
+            file.write(data)
+        equal(pysampled("convert", name, "-o", "-", home=home).ok().out, text, name)
+        rows = json.loads(pysampled("report", name, "--json", home=home).ok().out)["rows"]
+        equal({r["name"]: r["total"] for r in rows}, {"worker-3": 5, "worker-4": 7, "run": 12, "f": 9, "g": 3}, name)
+
+
 def test_a_diff_is_of_one_event():
     """Of those that both have, whichever comes first in either file; a recording without samples is refused, by a page too."""
     home = harness.folder()

@@ -89,10 +89,11 @@ static void reads(const char *text, const char *expect)
 
 static void threads_are_kept_apart_where_they_are_told(void **state)
 {
-	static const char *const with[] = { "a;x 1\nc-1/t-2;x 1\n", "c-1/t-2 3\n",
+	static const char *const with[] = { "a-1;x 1\nc-1/t-2;x 1\n", "c-1/t-2 3\n",
 					    "c-1/a/b-2;x 1\n",	      "c/d-1/t-2;x 1\n" },
-				 *const without[] = { "c-1;x 1\n", "c-1;d-1/t-2;x 1\n",
-						      "c/t-2;x 1\n", "c-1/t;x 1\n", "/t-2;x 1\n" };
+				 *const without[] = { "c-999;x 1\n", "c-1;d-1/t-2;x 1\n",
+						      "c/t-2;x 1\n", "c-1/t;x 1\n", "/t-2;x 1\n",
+						      "a;x 1\nc-1/t-2;x 1\n" };
 	struct told t = { .n = 0 };
 	size_t line;
 
@@ -141,14 +142,40 @@ static void functions_are_told_apart(void **state)
 
 static void roots_name_threads(void **state)
 {
-	reads("py-10;f 1\n", "10/10 is py\n10/10 1: N{f}\n");
+	reads("py-300;f 1\n", "300/300 is py\n300/300 1: N{f}\n");
 	reads("py-10/work-er-11;f 1\n", "10/10 is py\n10/11 is work-er\n10/11 1: N{f}\n");
 	reads("py-10/py-10;f 1\n", "10/10 is py\n10/10 titled py\n10/10 1: N{f}\n");
 	reads("py-10/Main-10;f 1\n", "10/10 is py\n10/10 titled Main\n10/10 1: N{f}\n");
-	reads("a/b-10;f 1\n", "10/10 is a/b\n10/10 1: N{f}\n");
+	reads("a/b-300;f 1\n", "300/300 is a/b\n300/300 1: N{f}\n");
 	reads("py-10/kworker/1:2-11 1\n", "10/10 is py\n10/11 is kworker/1:2\n10/11 1:\n");
 	reads("py-1234567890;f 1\n", "0/0 1: N{f} N{py-1234567890}\n");
 	reads("12;f 1\n", "0/0 1: N{f} N{12}\n");
+	(void)state;
+}
+
+/* A number is a process where each line has one, and one line has what only ours have. */
+static void roots_of_others_are_frames(void **state)
+{
+	reads("worker-3;f 1\n", "0/0 1: N{f} N{worker-3}\n");
+	reads("main;f 1\nworker-3;f (a.py:3) 1\n", "0/0 1: N{f} N{main}\n0/0 1: P0{f|a.py|3} N{worker-3}\n");
+	reads("py-3;f 1\npy-3;f (a.py:3);g 1\n",
+	      "3/3 is py\n3/3 1: N{f}\n3/3 is py\n3/3 1: N{g} P0{f|a.py|3}\n");
+	reads("py-3;f 1\n[unnamed];g 1\npy-300 1\n",
+	      "3/3 is py\n3/3 1: N{f}\n0/0 1: N{g} M{[unnamed]}\n300/300 is py\n300/300 1:\n");
+	reads("py-3;f 1\nf (a.py:3) 1\n", "0/0 1: N{f} N{py-3}\n0/0 1: P0{f|a.py|3}\n");
+	(void)state;
+}
+
+/* As editors and programs of another system write it. */
+static void text_of_windows_is_read(void **state)
+{
+	static const char text[] = "\xef\xbb\xbf" "r;f 1\r\n\r\nr;g 2\r\n";
+	FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+
+	assert_true(folded_begins(in));
+	fclose(in);
+	reads(text, "0/0 1: N{f} N{r}\n0/0 2: N{g} N{r}\n");
+	reads("r 1\r", "0/0 1: N{r}\n");
 	(void)state;
 }
 
@@ -206,7 +233,9 @@ static void deepest_stacks_are_cut(void **state)
 			n += (size_t)sprintf(text + n, ";%c", i ? 'o' : 'i');
 		sprintf(text + n, " 3\n");
 		in = fmemopen(text, strlen(text), "r");
-		session = (struct session){ .n_events = 2, .events[1].name = "two" };
+		session = (struct session){ .n_events = 2,
+					    .events[1].name = "two",
+					    .flags = SESSION_PROCESSES };
 		assert_int_equal(folded_read(in, &session, &s, &line), 0);
 		assert_string_equal(t.text, rows[k].says);
 		fclose(in);
@@ -268,10 +297,14 @@ static void what_the_sink_says_ends_it(void **state)
 
 static void events_are_told_apart(void **state)
 {
-	reads("py-1;event:a b;f 1\npy-1;event:x:u;f;event:a b 2\nr;event:a b 3",
+	reads("py-1;event:a b;f 1\npy-1;event:x:u;f;event:a b 2\n[unnamed];event:a b 3",
 	      "1/1 is py\n1/1 1: N{f}\n"
 	      "1/1 is py\nevent 1, 1/1 2: N{event:a b} N{f}\n"
-	      "0/0 3: N{r}\n");
+	      "0/0 3: M{[unnamed]}\n");
+	reads("r;event:a b;f 3", "0/0 3: N{f} N{r}\n");
+	assert_string_equal(session.events[0].name, "a b");
+	reads("py-1;event:a b;f 1\npy-1;event:x:u;f 2\n[unnamed];event:a b 3",
+	      "1/1 is py\n1/1 1: N{f}\n1/1 is py\nevent 1, 1/1 2: N{f}\n0/0 3: M{[unnamed]}\n");
 	assert_int_equal(session.n_events, 2);
 	assert_string_equal(session.events[0].name, "a b");
 	assert_string_equal(session.events[1].name, "x:u");
@@ -312,6 +345,8 @@ int main(void)
 		cmocka_unit_test(others_look_similar),
 		cmocka_unit_test(functions_are_told_apart),
 		cmocka_unit_test(roots_name_threads),
+		cmocka_unit_test(roots_of_others_are_frames),
+		cmocka_unit_test(text_of_windows_is_read),
 		cmocka_unit_test(deep_stacks_are_whole),
 		cmocka_unit_test(deepest_stacks_are_cut),
 		cmocka_unit_test(bad_lines_are_told),

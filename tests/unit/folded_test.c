@@ -323,6 +323,31 @@ static void as_many_events_as_there_may_be(void **state)
 	assert_string_equal(end(&f), want);
 }
 
+/* Other tools' folded stacks name no process; of several events, each line is ours. */
+static void stacks_of_nobody_begin_with_a_frame(void **state)
+{
+	const struct sample nobody = { .period = 3 };
+	struct fixture f;
+
+	for (size_t n_events = 1; n_events <= 2; n_events++) {
+		begin(&f, 0, n_events);
+		f.session.how[0].summed = true;
+		put(&f, nobody, plain, 1);
+		put(&f, nobody, plain, 0);
+		put(&f, sample, plain, 1);
+		assert_string_equal(end(&f), n_events == 1 ?
+						     "spin (work.py) 3\n?-0 3\n"
+						     "?-10;spin (work.py) 1000\n" :
+						     "?-0;event:cycles;spin (work.py) 3\n"
+						     "?-0;event:cycles 3\n"
+						     "?-10;event:cycles;spin (work.py) 1000\n");
+	}
+	begin(&f, 0, 1);
+	put(&f, nobody, plain, 1);
+	assert_string_equal(end(&f), "?-0;spin (work.py) 1\n");
+	(void)state;
+}
+
 static void provenance_is_filtered(void **state)
 {
 	struct sample late = sample, torn = sample;
@@ -969,6 +994,7 @@ int main(void)
 		cmocka_unit_test(early_samples_are_of_the_thread_as_it_is_called),
 		cmocka_unit_test(events_are_not_mixed),
 		cmocka_unit_test(as_many_events_as_there_may_be),
+		cmocka_unit_test(stacks_of_nobody_begin_with_a_frame),
 		cmocka_unit_test(provenance_is_filtered),
 		cmocka_unit_test(many_stacks),
 		cmocka_unit_test(full_disk_has_a_sentence),
