@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../output/folded_names.h"
 #include "../output/kept.h"
 #include "../output/short_files.h"
 #include "../output/sink.h"
@@ -73,25 +74,45 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Give all rows of @t what folded stacks have: their files' short names, of native code none.
- * 0 or -ENOMEM. */
-static int shorten(struct tally *t)
+/* The text as folded stacks have it. NULL: no memory. */
+static const char *fit(const struct tally *t, const char *text)
+{
+	char buf[PYFUNC_NAME_MAX + 1];
+	size_t n = folded_names_fit(buf, sizeof(buf), text);
+	uint32_t id = strtab_add(t->names, buf, n);
+
+	return id == STRTAB_NONE ? NULL : strtab_get(t->names, id);
+}
+
+static int fit_rows(const struct tally *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		struct tally_row *r = &t->rows[i];
+
+		r->name = fit(t, r->name);
+		r->file = fit(t, strcmp(r->kind, "native") ? r->file : "");
+		if (!r->name || !r->file)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Give all rows of @t what folded stacks have: names fit for these, and their files' short ones, of
+ * native code none. 0 or -ENOMEM. */
+static int fold(const struct tally *t)
 {
 	const char **whole = calloc(2 * t->n + 1, sizeof(*whole)), **name = whole + t->n;
 	size_t n = 0;
-	int ret = -ENOMEM;
+	int ret = whole ? fit_rows(t) : -ENOMEM;
 
-	for (size_t i = 0; whole && i < t->n; i++) {
-		if (!strcmp(t->rows[i].kind, "native"))
-			t->rows[i].file = "";
+	for (size_t i = 0; !ret && i < t->n; i++)
 		whole[i] = t->rows[i].file;
-	}
-	if (whole && t->n)
+	if (!ret && t->n)
 		qsort(whole, t->n, sizeof(*whole), by_text);
-	for (size_t i = 0; whole && i < t->n; i++)
+	for (size_t i = 0; !ret && i < t->n; i++)
 		if (!n || strcmp(whole[n - 1], whole[i]) != 0)
 			whole[n++] = whole[i];
-	if (whole)
+	if (!ret)
 		ret = short_files(whole, n, name);
 	for (size_t i = 0; !ret && i < t->n; i++) {
 		const char **f = bsearch(&t->rows[i].file, whole, n, sizeof(*whole), by_text);
@@ -290,7 +311,7 @@ static int diff(const struct diff_options *o, char **paths)
 		code = read_side(&d, side);
 	if (!code && unlike)
 		for (size_t side = 0; side < 2 && !code; side++)
-			if (shorten(&d.t[side]) < 0)
+			if (fold(&d.t[side]) < 0)
 				code = cmd_fail(EXIT_FAILED, "out of memory");
 	if (!code && make_pairs(&d) < 0)
 		code = cmd_fail(EXIT_FAILED, "out of memory");

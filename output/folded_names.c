@@ -23,14 +23,21 @@ struct with_file {
 	uint32_t at;	     /* where the file begins in the name */
 };
 
+size_t folded_names_fit(char *buf, size_t size, const char *text)
+{
+	size_t n = printable(buf, size, text);
+
+	for (char *c = buf; (c = strchr(c, ';'));)
+		*c = ':';
+	return n;
+}
+
 /* Add the text to the names, fit for the format. */
 uint32_t folded_names_add(struct folded_names *f, const char *text)
 {
 	char buf[FOLDED_NAME_MAX];
-	size_t n = printable(buf, sizeof(buf), f->full ? FOLDED_UNNAMED : text);
+	size_t n = folded_names_fit(buf, sizeof(buf), f->full ? FOLDED_UNNAMED : text);
 
-	for (char *c = buf; (c = strchr(c, ';'));)
-		*c = ':';
 	return strtab_add(f->text, buf, n);
 }
 

@@ -34,6 +34,10 @@ struct folded_names {
 	bool full; /* set by the owner: new names are "[unnamed]" */
 };
 
+/* Copy @text into the @size bytes at @buf, fit for the format, which holds neither ';' nor control
+ * characters. How many bytes stand before the NUL. */
+size_t folded_names_fit(char *buf, size_t size, const char *text);
+
 /* @f is zeroed. 0 or -ENOMEM. */
 int folded_names_init(struct folded_names *f, unsigned flags);
 void folded_names_deinit(struct folded_names *f);

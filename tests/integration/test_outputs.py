@@ -504,6 +504,20 @@ def test_names_from_hell(py):
     equal(want.items() - rows, set(), "names that report --json lacks")
 
 
+@harness.one_python
+def test_a_diff_knows_names_as_folded_stacks_have_them(py):
+    """One recording, once with names as they are and once filtered, has no changes."""
+    home = harness.folder()
+    target = harness.start([py.path, "-c", HELL], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    pysampled("-p", target.pid, "-F", 199, "-d", 2, "-o", "a.data", "-o", "a.folded", "-o", "a.tape", home=home).ok()
+    for pair in ("a.data", "a.folded"), ("a.folded", "a.tape"):
+        for by in "function", "line", "file":
+            rows = pysampled("diff", *pair, "-n", 0, "--by", by, home=home).ok().out.splitlines()[3:]
+            harness.enough(len(rows) > 4, "too few samples: %s", rows)
+            equal([row for row in rows if not re.match(" *[-+]0.00% ", row)], [], "changes between %s by %s" % (pair, by))
+
+
 def piped(command, *options, home):
     """A recording of @command's target, read by perf from a pipe: what both say."""
     env = harness.plain_env(HOME=home, PERF_PAGER="cat")
