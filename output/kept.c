@@ -22,7 +22,7 @@ bool kept_adapts(const struct session *session, uint32_t event)
 {
 	const struct perf_event_attr *a = &session->events[event].attr;
 
-	return a->freq && !perf_event_is_clock(a);
+	return session->how[event].led || (a->freq && !perf_event_is_clock(a));
 }
 
 uint64_t kept_samples(const struct session *session, const struct sample *smp)

@@ -10,8 +10,8 @@
 /* True: the sample is of the provenance that is wanted. */
 bool kept_sample(const struct sink *s, const struct sample *smp);
 
-/* True: the kernel adapts the period of @event, so that its samples stand for different numbers of
- * occurrences. */
+/* True: samples of @event stand for different numbers of occurrences: the kernel adapts its period,
+ * or it is counted at another's samples. */
 bool kept_adapts(const struct session *session, uint32_t event);
 
 /* How many samples @smp is, and what it counts for: those, or what they stand for. */

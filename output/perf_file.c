@@ -43,7 +43,7 @@ static struct perf_event_attr file_attr(const struct session *s, size_t event)
 		.type = a->type,
 		.size = ATTR_SIZE,
 		.config = a->config,
-		.sample_period = a->sample_period ? a->sample_period : 1,
+		.sample_period = a->sample_period || s->how[event].led ? a->sample_period : 1,
 		.sample_type = perf_file_sample_type(s),
 		.read_format = PERF_FORMAT_ID,
 		.exclude_user = a->exclude_user,

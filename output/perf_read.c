@@ -365,10 +365,19 @@ static int refuse(const char *path, int ret, struct err *err)
 	return err_set(err, ret, "reading %s: %s", path, strerror(-ret));
 }
 
+/* True: it takes no samples, and is counted at those of its group's leader. So perf tells it, too. */
+static bool is_led(const struct perf_event_attr *a)
+{
+	return !a->freq && !a->sample_period &&
+	       a->sample_type & (PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ);
+}
+
 static void set_session(struct perf_reader *r)
 {
 	r->session.n_events = r->head.n_events;
 	memcpy(r->session.events, r->head.events, sizeof(r->session.events));
+	for (size_t e = 0; e < r->session.n_events; e++)
+		r->session.how[e].led = is_led(&r->session.events[e].attr);
 	r->session.capture = r->session.capture_why = "";
 	r->session.flags = SESSION_LINES | (r->head.wall ? SESSION_WALL | SESSION_PERIOD : 0);
 	r->session.stats = &r->stats;

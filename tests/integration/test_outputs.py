@@ -823,12 +823,14 @@ def kernels(kind, body, misc=0):
     return struct.pack("<I2H", kind, misc, 8 + len(body)) + body
 
 
-def perf_file(path, records):
-    """As perf writes one, of samples that have an address, their thread and a time."""
-    attr = struct.pack("<2I4Q", 0, 128, 0, 1000, 1 | 2 | 4, 0).ljust(128, b"\0") + bytes(16)
+def perf_file(path, records, attrs=((1000, 1 | 2 | 4, 0),)):
+    """As perf writes one, by default of samples that have an address, their thread and a time; events' ids are 70, 71, ..."""
+    at, ids = 104 + 144 * len(attrs), b"".join(struct.pack("<Q", 70 + i) for i in range(len(attrs)))
+    head = struct.pack("<8s8Q", b"PERFILE2", 104, 144, 104, 144 * len(attrs), at + len(ids), len(records), 0, 0).ljust(104, b"\0")
+    for i, attr in enumerate(attrs):
+        head += struct.pack("<2I4Q", i, 128, 0, *attr).ljust(128, b"\0") + struct.pack("<2Q", at + 8 * i, 8)
     with open(path, "wb") as file:
-        file.write(struct.pack("<8s8Q", b"PERFILE2", 104, len(attr), 104, len(attr), 104 + len(attr), len(records), 0, 0).ljust(104, b"\0"))
-        file.write(attr + records)
+        file.write(head + ids + records)
 
 
 def test_lost_samples_are_told():
@@ -1306,6 +1308,58 @@ def test_all_events_of_a_group_of_perf_are_counted(py):
     harness.enough(theirs.count("page-faults:") > 5, "no faults: %s", theirs)
     rows = json.loads(pysampled("report", "p.data", "--by", "event", "--json", home=home).ok().out)["rows"]
     equal({row["name"]: row["self"] for row in rows}, {name: theirs.count(name + ":") for name in ("cpu-clock", "page-faults")}, "samples")
+
+
+def test_members_of_a_group_of_perf_are_weighed():
+    """Each of four samples tells how far the other event has come: of 2020 one thread has 2000, in half of the samples."""
+    home = harness.folder()
+    path = os.path.join(home, "p.data")
+    kind, group = 1 | 2 | 4 | 16 | 64 | 256, 4 | 8  # IP, TID, TIME, READ, ID, PERIOD; ID, GROUP
+    records = b"".join(kernels(9, struct.pack("<Q2I8Q", 4096, 7, tid, 1 + n, 70, 1000, 2, 1000 * n, 70, value, 71))
+                       for n, (tid, value) in enumerate(((7, 10), (8, 1010), (7, 1020), (8, 2020))))
+    perf_file(path, records, ((1000, kind, group), (0, kind, group)))
+    events = json.loads(pysampled("report", path, "--json").ok().out)["events"]
+    for event, want in zip(events, ({"7": 2, "8": 2}, {"7": 0, "8": 4})):
+        rows = json.loads(pysampled("report", path, "--json", "-e", event, "--by", "thread").ok().out)["rows"]
+        equal({row["name"].rpartition("-")[2]: row["self"] for row in rows}, want, event)
+
+
+IN_TURN = """
+import mmap, time
+m = mmap.mmap(-1, 1 << 20)
+def many(end):
+    while time.thread_time() < end:
+        for at in range(0, 1 << 20, 4096): m[at] = 1
+        m.madvise(mmap.MADV_DONTNEED)
+def few(end):
+    while time.thread_time() < end:
+        for at in range(1000): m[0] = 1
+        m.madvise(mmap.MADV_DONTNEED)
+print("READY", flush=True)
+for _ in range(10):
+    many(time.thread_time() + 0.1)
+    few(time.thread_time() + 0.1)
+"""
+
+
+@harness.one_python
+def test_members_of_a_group_are_weighed(py):
+    """What a function counts of an event is not its share of the leader's samples, at nearly each of which it has counted some."""
+    home = harness.folder()
+    target = harness.start(py.command() + ["-c", IN_TURN], stdout=-1)
+    equal(target.stdout.readline(), b"READY\n", "the target")
+    names = "a.data", "a.folded", "a.tape"
+    pysampled("-p", target.pid, "-t", target.pid, "-e", "{cpu-clock,page-faults}:S", "-F", 199, "-d", 20,
+              *[word for name in names for word in ("-o", name)], home=home).ok()
+    for name in names:
+        shares = []
+        for event in "cpu-clock", "page-faults":
+            rows = json.loads(pysampled("report", name, "--python", "-e", event, "--json", home=home).ok().out)["rows"]
+            total = sum(row["self"] for row in rows)
+            harness.enough(total > 50, "only %d samples of %s in %s", total, event, name)
+            shares.append(sum(row["self"] for row in rows if row["name"] == "few") / total)
+        harness.enough(shares[0] > 0.2, "too little of the time: %s", rows)
+        check(shares[1] < shares[0] / 2, "%s: %.2f of the time, %.2f of the faults", name, *shares)
 
 
 @harness.one_python

@@ -28,6 +28,7 @@ static const struct pyfunc funcs[] = {
 struct fixture {
 	char dir[64], path[96];
 	struct stats *stats;
+	bool led; /* the second event */
 };
 
 static void begin(struct fixture *f, struct sink *s, int compress)
@@ -39,6 +40,7 @@ static void begin(struct fixture *f, struct sink *s, int compress)
 	strcpy(session.events[0].name, "cpu-clock");
 	strcpy(session.events[1].name, "page-faults");
 	session.events[1].attr.sample_type = PERF_SAMPLE_ADDR;
+	session.how[1].led = f->led;
 	strcpy(f->dir, "/tmp/perf_read_test.XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
 	setenv("PYSAMPLED_BUILDID_DIR", f->dir, 1);
@@ -134,6 +136,8 @@ static bool read_recording(const struct fixture *f, int want)
 	assert_int_equal(perf_reader_open(&r, in, f->path, &err), 0);
 	s.session = perf_reader_session(r);
 	assert_int_equal(s.session->n_events, 2);
+	assert_false(s.session->how[0].led);
+	assert_int_equal(s.session->how[1].led, f->led);
 	assert_int_equal(perf_reader_run(r, &s), want);
 	ret = perf_reader_missing(r);
 	perf_reader_close(r);
@@ -179,9 +183,10 @@ static void expect_all(void)
 
 static void names_come_back_whole(void **state)
 {
-	struct fixture f;
+	struct fixture f = { 0 };
 
 	for (int level = 0; level < 2; level++) {
+		f.led = level;
 		write_recording(&f, level);
 		assert_false(read_recording(&f, 0));
 		expect_all();
@@ -223,7 +228,7 @@ static void a_wait_begins_where_it_did(void **state)
 		{ .kind = FRAME_NATIVE, .ip = (uintptr_t)tell_sample + 1 },
 	};
 	const struct sample smp = { .pid = 10, .tid = 10, .time = 5, .period = 1 };
-	struct fixture f;
+	struct fixture f = { 0 };
 	struct sink s;
 
 	assert_non_null(map.u.mmap.path);
@@ -255,7 +260,7 @@ static void names_come_from_the_file_beside(void **state)
 {
 	static const unsigned char none[32];
 	char symbols[128];
-	struct fixture f;
+	struct fixture f = { 0 };
 
 	write_recording(&f, 0);
 	cut_to_records(&f);
@@ -273,7 +278,7 @@ static void names_come_from_the_file_beside(void **state)
 static void damage_is_told(void **state)
 {
 	static const unsigned char small[2] = { 4, 0 };
-	struct fixture f;
+	struct fixture f = { 0 };
 
 	write_recording(&f, 0);
 	/* the size of the first record: head, ids and attrs stand before it */

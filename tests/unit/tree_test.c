@@ -270,6 +270,24 @@ static void samples_follow_an_adapted_period(void **state)
 	(void)state;
 }
 
+/* So is that of an event which is only counted at another's samples. */
+static void samples_follow_what_a_groups_member_counted(void **state)
+{
+	struct sample large = sample;
+	struct fixture f;
+
+	large.period = 3000;
+	begin(&f, 0);
+	f.session.how[0].led = true;
+	put(&f, sample, python, 1);
+	put(&f, sample, python, 1);
+	put(&f, large, python + 1, 1);
+	put(&f, large, python + 1, 1);
+	is(&f, "?-10/?-11 spin|/srv/work.py:0:python = e0 p0 1 2000\n"
+	       "?-10/?-11 spin|/srv/other.py:0:python = e0 p0 3 6000\n");
+	(void)state;
+}
+
 static void samples_of_a_fixed_period_are_counted(void **state)
 {
 	struct sample large = sample;
@@ -411,6 +429,7 @@ int main(void)
 		cmocka_unit_test(threads_have_their_names),
 		cmocka_unit_test(a_thread_that_takes_old_names_again_is_the_same),
 		cmocka_unit_test(samples_follow_an_adapted_period),
+		cmocka_unit_test(samples_follow_what_a_groups_member_counted),
 		cmocka_unit_test(samples_of_a_fixed_period_are_counted),
 		cmocka_unit_test(many_nodes_take_little),
 		cmocka_unit_test(no_room_is_told),
