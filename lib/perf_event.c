@@ -185,7 +185,7 @@ uint64_t perf_event_period(const struct perf_event_attr *attr)
 {
 	if (!attr->freq)
 		return attr->sample_period;
-	return perf_event_is_clock(attr) ? 1000000000 / attr->sample_freq : 0;
+	return perf_event_is_clock(attr) && attr->sample_freq ? 1000000000 / attr->sample_freq : 0;
 }
 
 /* One nudge may be meant for an earlier call. */

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "copies.h"
@@ -28,24 +27,12 @@ struct gecko {
 	struct buf moments;
 	struct buf weights; /* uint64_t each, of @moments, with SESSION_PERIOD */
 	struct buf of_row; /* uint32_t each: how many of the row's samples are in @moments */
-	double began_ms;   /* Unix time of the recording's start */
 };
 
 static const char *const categories[] = { "Other", "Python", "Native", "Kernel", "GC" };
 static const char *const colors[] = { "grey", "yellow", "blue", "orange", "purple" };
 
 /* --- while it records --- */
-
-static int gecko_begin(struct sink *s, struct err *err)
-{
-	struct gecko *g = s->priv;
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	g->began_ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6 -
-		      (double)(now_ns() - s->session->start_ns) / 1e6;
-	return tree_begin(s, err);
-}
 
 static int gecko_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
@@ -138,9 +125,11 @@ static int put_threads(struct gecko_track *k, const struct gecko *g)
 	return ret;
 }
 
-static void put_meta(struct gecko_track *k, double began_ms)
+/* Where the recording does not tell when it was, as if this machine had made it and run since. */
+static void put_meta(struct gecko_track *k)
 {
 	const struct perf_event_attr *a = &k->session->events[0].attr;
+	uint64_t began = (k->session->epoch_ns ?: clock_epoch_ns()) + k->session->start_ns;
 	double interval = a->freq && a->sample_freq ? 1e3 / (double)a->sample_freq : 1;
 
 	fprintf(k->out,
@@ -157,7 +146,7 @@ static void put_meta(struct gecko_track *k, double began_ms)
 		"\"data\":[{\"key\":\"where\",\"label\":\"Function\",\"format\":\"string\","
 		"\"searchable\":true}]}],\"extensions\":{\"length\":0,\"id\":[],\"name\":[],"
 		"\"baseURL\":[]},\"categories\":[",
-		interval, began_ms);
+		interval, (double)began / 1e6);
 	for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
 		fprintf(k->out,
 			"%s{\"name\":\"%s\",\"color\":\"%s\",\"subcategories\":[\"Other\"]}",
@@ -175,7 +164,7 @@ static int write_to(struct sink *s, FILE *out)
 					strlen(s->session->events[e].name));
 		ret = k.event[e] == STRTAB_NONE ? -ENOMEM : 0;
 	}
-	put_meta(&k, ((const struct gecko *)s->priv)->began_ms);
+	put_meta(&k);
 	if (!ret)
 		ret = put_threads(&k, s->priv);
 	fputs("]}\n", out);
@@ -235,7 +224,7 @@ const struct sink_ops sink_gecko = {
 	.help = "JSON for the Firefox Profiler: a track for each thread",
 	.needs = SINK_NEEDS_NAMES | SINK_KNOWS_STACKS | SINK_IS_RESULT,
 	.priv_size = sizeof(struct gecko),
-	.begin = gecko_begin,
+	.begin = tree_begin,
 	.side = tree_side,
 	.sample = gecko_sample,
 	.round = copies_round,

@@ -11,6 +11,7 @@
 
 #include "copies.h"
 #include "gzip.h"
+#include "perf_event.h"
 #include "tree.h"
 
 enum profile {
@@ -20,7 +21,10 @@ enum profile {
 	LOCATION,
 	FUNCTION,
 	STRING,
-	DURATION_NS = 10,
+	TIME_NS = 9,
+	DURATION_NS,
+	PERIOD_TYPE,
+	PERIOD,
 	DEFAULT_TYPE = 14,
 };
 enum { WIRE_VARINT, WIRE_BYTES = 2 };
@@ -170,6 +174,28 @@ static void put_function(struct pprof *p, uint32_t i)
 	emit(p, FUNCTION);
 }
 
+/* When the first sample was, and how far the last one was from it. */
+static void put_time(struct pprof *p)
+{
+	if (p->session->epoch_ns && p->t->last_ns)
+		put_int(&p->msg, TIME_NS, p->session->epoch_ns + p->t->first_ns);
+	put_int(&p->msg, DURATION_NS, p->t->last_ns - p->t->first_ns);
+}
+
+/* What lies between two samples of the first event, where that is always as much. */
+static void put_period(struct pprof *p)
+{
+	const struct perf_event_attr *a = &p->session->events[0].attr;
+	uint64_t period = perf_event_period(a);
+
+	if (!period)
+		return;
+	put_int(&p->sub, 1, p->event[0]);
+	put_int(&p->sub, 2, perf_event_is_clock(a) ? p->nanoseconds : p->count);
+	put_sub(&p->msg, PERIOD_TYPE, &p->sub);
+	put_int(&p->msg, PERIOD, period);
+}
+
 static void put_profile(struct pprof *p)
 {
 	const struct tree *t = p->t;
@@ -189,7 +215,8 @@ static void put_profile(struct pprof *p)
 		buf_put(&p->msg, tree_text(t, i), strtab_len(t->strings, i));
 		emit(p, STRING);
 	}
-	put_int(&p->msg, DURATION_NS, t->last_ns - t->first_ns);
+	put_time(p);
+	put_period(p);
 	put_int(&p->msg, DEFAULT_TYPE, tree_is_time(p->session, 0) ? p->event[0] : p->samples);
 	gzip_put(p->z, p->msg.at, p->msg.n);
 }

@@ -30,6 +30,15 @@ static inline uint64_t now_ns(void)
 	return clock_ns(&t);
 }
 
+/* UNIX time when that clock was 0. */
+static inline uint64_t clock_epoch_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return clock_ns(&t) - now_ns();
+}
+
 /* True: @sem was posted, and is taken. False: not until @until_ns. */
 static inline bool clock_await(sem_t *sem, uint64_t until_ns)
 {

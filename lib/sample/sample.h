@@ -57,6 +57,7 @@ struct session {
 	int argc;
 	char **argv;	   /* the command line, for the header */
 	_Atomic uint64_t start_ns; /* CLOCK_MONOTONIC; outputs may see it move on at the start */
+	uint64_t epoch_ns; /* UNIX time when samples' clock was 0; 0: not known */
 	int64_t since;	   /* seconds of the epoch: younger files may not be what ran; 0: unknown */
 	unsigned flags;	   /* enum session_flags */
 	uint32_t shown;	   /* perf.data: frames of a stack that perf shows; 0: all are kept */

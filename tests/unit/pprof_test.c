@@ -122,6 +122,93 @@ static const char *values(const struct fixture *f)
 	return ret;
 }
 
+/* The profile's own field @wanted, in *@part or as a number. */
+static uint64_t own(const struct fixture *f, unsigned wanted, struct bytes *part)
+{
+	struct bytes all = { f->bytes, f->n };
+	uint64_t v;
+
+	for (unsigned field; (field = next_field(&all, &v, part));)
+		if (field == wanted)
+			return v;
+	return 0;
+}
+
+/* Of string @i of its table: true, it is @want. */
+static bool is_text(const struct fixture *f, uint64_t i, const char *want)
+{
+	struct bytes all = { f->bytes, f->n }, part;
+	uint64_t v;
+
+	for (unsigned field; (field = next_field(&all, &v, &part));)
+		if (field == 6 && !i--)
+			return part.n == strlen(want) && !memcmp(part.at, want, part.n);
+	return false;
+}
+
+/* "page-faults", "count": one sample for so many. */
+static void has_period(const struct fixture *f, const char *unit, uint64_t period)
+{
+	enum { PERIOD_TYPE = 11, PERIOD };
+	struct bytes type, part;
+	uint64_t v;
+
+	own(f, PERIOD_TYPE, &type);
+	assert_int_equal(next_field(&type, &v, &part), 1);
+	assert_true(is_text(f, v, "page-faults"));
+	assert_int_equal(next_field(&type, &v, &part), 2);
+	assert_true(is_text(f, v, unit));
+	assert_int_equal(own(f, PERIOD, &part), period);
+}
+
+static void it_tells_its_time(void **state)
+{
+	enum { TIME = 9, DURATION };
+	struct fixture f;
+	struct bytes none;
+
+	for (int known = 0; known < 2; known++) {
+		begin(&f);
+		f.session.epoch_ns = known ? 1000000 : 0;
+		put(&f, (struct sample){ .time = 5000, .period = 1 }, 0);
+		put(&f, (struct sample){ .time = 7000, .period = 1 }, 0);
+		end(&f);
+		assert_int_equal(own(&f, TIME, &none), known ? 1005000 : 0);
+		assert_int_equal(own(&f, DURATION, &none), 2000);
+	}
+	(void)state;
+}
+
+static void it_tells_a_period_that_is_fixed(void **state)
+{
+	static const struct {
+		struct perf_event_attr attr;
+		const char *unit; /* NULL: the period is not known */
+		uint64_t period;
+	} rows[] = {
+		{ { .type = PERF_TYPE_HARDWARE, .sample_period = 500 }, "count", 500 },
+		{ { .type = PERF_TYPE_SOFTWARE, .freq = 1, .sample_freq = 100 }, "nanoseconds", 10000000 },
+		{ { .type = PERF_TYPE_SOFTWARE, .sample_period = 70 }, "nanoseconds", 70 },
+		{ { .type = PERF_TYPE_HARDWARE, .freq = 1, .sample_freq = 100 }, NULL, 0 },
+		{ { .type = PERF_TYPE_SOFTWARE, .freq = 1 }, NULL, 0 },
+		{ { .type = PERF_TYPE_SOFTWARE }, NULL, 0 },
+	};
+	struct fixture f;
+	struct bytes part;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		begin(&f);
+		f.session.events[0].attr = rows[i].attr;
+		put(&f, (struct sample){ .period = 1 }, 0);
+		end(&f);
+		if (rows[i].unit)
+			has_period(&f, rows[i].unit, rows[i].period);
+		else
+			assert_true(!own(&f, 11, &part) && !own(&f, 12, &part));
+	}
+	(void)state;
+}
+
 /* Of a row that gets none of the samples, for its share of the event is too small, all that the
  * event counted stays. */
 static void no_count_of_an_event_is_lost(void **state)
@@ -156,6 +243,8 @@ static void folded_stacks_are_as_many_samples_as_they_count(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_tells_its_time),
+		cmocka_unit_test(it_tells_a_period_that_is_fixed),
 		cmocka_unit_test(no_count_of_an_event_is_lost),
 		cmocka_unit_test(folded_stacks_are_as_many_samples_as_they_count),
 	};
