@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "perf_zstd.h"
 #include "sys/proc.h"
 
@@ -193,6 +194,18 @@ static void put_compressed(struct buf *b, const struct session *s, uint32_t rati
 	buf_u32(b, 2 * PERF_ZSTD_PIECE);
 }
 
+/* One moment by the day's clock and by that of samples. */
+static void put_clocks(struct buf *b, const struct session *s)
+{
+	enum { VERSION = 1 };
+	uint64_t now = now_ns();
+
+	buf_u32(b, VERSION);
+	buf_u32(b, CLOCK_MONOTONIC);
+	buf_u64(b, s->epoch_ns + now);
+	buf_u64(b, now);
+}
+
 /* Nothing put: the feature is absent. */
 static void put_feature(struct buf *b, enum perf_feature f, const struct session *s,
 			const struct perf_file_facts *facts)
@@ -244,6 +257,12 @@ static void put_feature(struct buf *b, enum perf_feature f, const struct session
 		if (s->compress)
 			put_compressed(b, s, facts->ratio);
 		break;
+	case FEAT_CLOCK_DATA:
+		if (s->epoch_ns)
+			put_clocks(b, s);
+		break;
+	case FEAT_END:
+		break;
 	}
 }
 
@@ -254,12 +273,12 @@ void perf_file_features(struct buf *b, uint64_t at, const struct session *s,
 	struct {
 		unsigned bit;
 		uint64_t off, n;
-	} section[FEAT_COMPRESSED + 1];
+	} section[FEAT_END];
 	struct buf body = {};
 	size_t n = 0, table;
 
 	memset(bits, 0, PERF_FILE_BITS / 8);
-	for (unsigned f = FEAT_BUILD_ID; f <= FEAT_COMPRESSED; f++) {
+	for (unsigned f = FEAT_BUILD_ID; f < FEAT_END; f++) {
 		size_t start = body.n;
 
 		put_feature(&body, (enum perf_feature)f, s, facts);
@@ -347,8 +366,9 @@ void perf_file_stream(struct buf *b, const struct session *s)
 	buf_u64(b, STREAM_HEAD);
 	for (size_t i = 0; i < s->n_events; i++)
 		put_event(b, s, i);
-	for (unsigned f = FEAT_BUILD_ID; f < FEAT_COMPRESSED; f++)
-		put_feature_record(b, (enum perf_feature)f, s);
+	for (unsigned f = FEAT_BUILD_ID; f < FEAT_END; f++)
+		if (f != FEAT_COMPRESSED)
+			put_feature_record(b, (enum perf_feature)f, s);
 }
 
 void perf_file_packed(struct buf *b, const struct session *s)

@@ -30,6 +30,8 @@ enum perf_feature {
 	FEAT_EVENT_DESC = 12,
 	FEAT_SAMPLE_TIME = 21,
 	FEAT_COMPRESSED = 27,
+	FEAT_CLOCK_DATA = 29,
+	FEAT_END
 };
 
 /* The end of a file with a copy of the Python symbol file: where that is, how long, and this.

@@ -208,6 +208,15 @@ static const char *text_of(struct bytes part)
 	return part.n > 4 ? (const char *)part.at + 4 : "";
 }
 
+/* A version, a clock's number, and a moment by the day's clock and by that one. */
+static uint64_t epoch_of(struct bytes part)
+{
+	uint64_t day = part.n >= 24 ? load_u64(part.at + 8) : 0,
+		 clock = day ? load_u64(part.at + 16) : 0;
+
+	return day > clock ? day - clock : 0;
+}
+
 static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf_stretch where)
 {
 	struct bytes part = { 0 };
@@ -217,10 +226,13 @@ static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf
 		h->pyelf = where;
 	else if (bit == FEAT_BUILD_ID)
 		ret = read_part(in, where, &h->build_ids);
-	else if (bit == FEAT_EVENT_DESC || bit == FEAT_OSRELEASE || bit == FEAT_DIR_FORMAT)
+	else if (bit == FEAT_EVENT_DESC || bit == FEAT_OSRELEASE || bit == FEAT_DIR_FORMAT ||
+		 bit == FEAT_CLOCK_DATA)
 		ret = read_part(in, where, &part);
 	if (bit == FEAT_EVENT_DESC)
 		take_names(h, part);
+	if (bit == FEAT_CLOCK_DATA)
+		h->epoch_ns = epoch_of(part);
 	if (bit == FEAT_OSRELEASE)
 		snprintf(h->release, sizeof(h->release), "%s", text_of(part));
 	if (bit == FEAT_DIR_FORMAT && part.n >= 8 && load_u64(part.at) != DIR_SINGLE_FILE)

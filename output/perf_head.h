@@ -33,6 +33,7 @@ struct perf_head {
 	struct perf_stretch records, pyelf; /* of what went down a pipe all but the first bytes */
 	struct bytes build_ids; /* the table; malloc'ed */
 	char release[65];	/* of the kernel (uname(2)); "": not told */
+	uint64_t epoch_ns;	/* UNIX time when samples' clock was 0; 0: not told */
 };
 
 /* 0; -EBADMSG: it is no perf.data, or damaged; -E2BIG: more than SESSION_MAX_EVENTS; -ENOTSUP:

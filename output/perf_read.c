@@ -375,6 +375,7 @@ static bool is_led(const struct perf_event_attr *a)
 static void set_session(struct perf_reader *r)
 {
 	r->session.n_events = r->head.n_events;
+	r->session.epoch_ns = r->head.epoch_ns;
 	memcpy(r->session.events, r->head.events, sizeof(r->session.events));
 	for (size_t e = 0; e < r->session.n_events; e++)
 		r->session.how[e].led = is_led(&r->session.events[e].attr);

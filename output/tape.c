@@ -55,6 +55,7 @@ static int write_event(struct tape_writer *w, const struct session *s, size_t i)
 	tape_put(&h, TAPE_LEADER, how->leader);
 	tape_put(&h, TAPE_FLAGS, s->flags);
 	tape_put(&h, TAPE_NAMED, 1);
+	tape_put(&h, TAPE_EPOCH, s->epoch_ns);
 	tape_put(&h, TAPE_HOW,
 		 (how->led ? TAPE_LED : 0u) | (how->read ? TAPE_HOW_READ : 0u) |
 			 (how->probe ? TAPE_PROBE : 0u) | (how->jumps ? TAPE_JUMPS : 0u) |

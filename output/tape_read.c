@@ -351,6 +351,7 @@ static int take_event(struct tape_reader *r, struct bytes chunk)
 	tape_field(chunk, TAPE_ATTR, &attr);
 	if (attr.n)
 		memcpy(&e->attr, attr.at, MIN(attr.n, sizeof(e->attr)));
+	r->session.epoch_ns = tape_get(chunk, TAPE_EPOCH, 0);
 	r->session.how[r->session.n_events].led = tape_get(chunk, TAPE_HOW, 0) & TAPE_LED;
 	r->session.n_events++;
 	return 0;

@@ -130,6 +130,7 @@ enum tape_tag {
 	TAPE_PPID,
 	TAPE_PTID,
 	TAPE_UNTIL,
+	TAPE_EPOCH, /* session.epoch_ns */
 	TAPE_TAGS /* the last one + 1 */
 };
 

@@ -16,7 +16,7 @@
 #include "../../output/perf_read.h"
 #include "../../output/sink.h"
 
-enum { BITS_AT = 72, HELL_BYTES = 1000 };
+enum { BITS_AT = 72, HELL_BYTES = 1000, EPOCH = 1234567 };
 
 static char hell[HELL_BYTES + 1];
 static const struct pyfunc funcs[] = {
@@ -28,7 +28,8 @@ static const struct pyfunc funcs[] = {
 struct fixture {
 	char dir[64], path[96];
 	struct stats *stats;
-	bool led; /* the second event */
+	bool led;   /* the second event */
+	bool dated; /* it told when it was */
 };
 
 static void begin(struct fixture *f, struct sink *s, int compress)
@@ -36,7 +37,7 @@ static void begin(struct fixture *f, struct sink *s, int compress)
 	static struct session session;
 	struct err err = {};
 
-	session = (struct session){ .n_events = 2, .compress = compress };
+	session = (struct session){ .n_events = 2, .compress = compress, .epoch_ns = EPOCH };
 	strcpy(session.events[0].name, "cpu-clock");
 	strcpy(session.events[1].name, "page-faults");
 	session.events[1].attr.sample_type = PERF_SAMPLE_ADDR;
@@ -123,7 +124,7 @@ static int tell_sample(struct sink *s, const struct sample *smp, const struct st
 static const struct sink_ops ops = { .side = tell_side, .sample = tell_sample };
 
 /* Read it into @told. What is missing: true. */
-static bool read_recording(const struct fixture *f, int want)
+static bool read_recording(struct fixture *f, int want)
 {
 	FILE *in = fopen(f->path, "r");
 	struct sink s = { .ops = &ops };
@@ -138,6 +139,8 @@ static bool read_recording(const struct fixture *f, int want)
 	assert_int_equal(s.session->n_events, 2);
 	assert_false(s.session->how[0].led);
 	assert_int_equal(s.session->how[1].led, f->led);
+	assert_true(!s.session->epoch_ns || s.session->epoch_ns == EPOCH);
+	f->dated = s.session->epoch_ns;
 	assert_int_equal(perf_reader_run(r, &s), want);
 	ret = perf_reader_missing(r);
 	perf_reader_close(r);
@@ -189,6 +192,7 @@ static void names_come_back_whole(void **state)
 		f.led = level;
 		write_recording(&f, level);
 		assert_false(read_recording(&f, 0));
+		assert_true(f.dated);
 		expect_all();
 		drop(&f);
 	}
@@ -265,6 +269,7 @@ static void names_come_from_the_file_beside(void **state)
 	write_recording(&f, 0);
 	cut_to_records(&f);
 	assert_false(read_recording(&f, 0));
+	assert_false(f.dated);
 	expect_all();
 	snprintf(symbols, sizeof(symbols), "%s.pyframes/pyframes.so", f.path);
 	put_bytes(&f, symbols, 64 + 3 * 56 + 16, none,

@@ -18,6 +18,7 @@ static char told[4096];
 static size_t n_told, lost;
 static uint32_t same_told[16];
 static bool led; /* the second event */
+static uint64_t epoch;
 
 static void tell(const char *fmt, ...)
 {
@@ -70,7 +71,8 @@ static struct bytes story(size_t memory)
 					  .events = { { .name = "cycles" },
 						      { .name = "faults",
 							.attr.config = 7 } },
-					  .how[1].led = true };
+					  .how[1].led = true,
+					  .epoch_ns = 1234567 };
 	char *at;
 	size_t n;
 	FILE *out = open_memstream(&at, &n);
@@ -103,6 +105,7 @@ static int hear(struct bytes file, unsigned needs, bool *cut, struct err *err)
 		assert_int_equal(SESSION_LINES, s.session->flags);
 		assert_false(s.session->how[0].led);
 		led = s.session->how[1].led;
+		epoch = s.session->epoch_ns;
 		ret = tape_reader_run(r, &s);
 		*cut = tape_reader_is_cut(r);
 		assert_int_equal(lost, s.session->stats->lost);
@@ -149,6 +152,7 @@ static void all_comes_back(void **state)
 	assert_int_equal(0, hear(file, 0, &cut, &err));
 	assert_false(cut);
 	assert_true(led);
+	assert_int_equal(1234567, epoch);
 	assert_string_equal(whole, told);
 	assert_int_equal(same_told[0], same_told[3]);
 	assert_int_not_equal(0, same_told[0]);
