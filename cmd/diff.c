@@ -429,6 +429,11 @@ static int diff_page(const struct diff_options *o, char **paths)
 	}
 	if (both.flags & SESSION_WALL)
 		both.flags |= SESSION_PERIOD; /* a clock's are times, too */
+	/* Each Python frame would be one that the other has not: folded stacks have short paths. */
+	if (!code && recording_is_folded(&r[0]) != recording_is_folded(&r[1]))
+		code = cmd_fail(EXIT_USAGE, "folded stacks call files otherwise: write the other "
+					    "recording as such, too (pysampled convert FILE -o "
+					    "FILE.folded), or leave -o out");
 	if (!code)
 		code = find_events(r, o->event, event);
 	if (!code) {

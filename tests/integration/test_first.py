@@ -179,6 +179,9 @@ def test_diff_tells_which_events_it_compares(py):
     heads = harness.pysampled("diff", "cpu-clock.data", "task-clock.data", home=home).ok().out.splitlines()[:2]
     check(all("samples of %s, %s.data" % (event, event) in head for event, head in zip(("cpu-clock", "task-clock"), heads)),
           "%s", heads)
+    harness.pysampled("convert", "cpu-clock.data", "-o", "a.folded", home=home).ok()
+    harness.refused(2, "diff", "cpu-clock.data", "a.folded", "-o", "a.html", home=home, about=["folded", "convert"])
+    check(not os.path.exists(os.path.join(home, "a.html")), "a page was written")
     head = harness.pysampled("diff", "cpu-clock.data", "cpu-clock.data", home=home).ok().out.splitlines()[0]
     check(head.endswith("samples of cpu-clock.data"), "%s", head)
 
