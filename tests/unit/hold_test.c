@@ -130,6 +130,31 @@ static void ends_are_counted(void **state)
 	}
 }
 
+static bool lacks_code, lacks_frames;
+
+static void release_as_lacking(struct reader *r, struct walk *w)
+{
+	fake_release(r, w);
+	w->res.code_lost = lacks_code;
+	w->res.n = lacks_frames ? 0 : w->res.n;
+}
+
+/* Its frames would have no names: the sample counts as lost. */
+static void without_its_code(void **state)
+{
+	struct fake *f = *state;
+
+	for (int i = 0; i < 4; i++) {
+		struct reader *r = begin_judged(f, JUDGE_EXACT);
+
+		keeping.release = release_as_lacking;
+		lacks_code = i & 1, lacks_frames = i & 2;
+		end_reading(f, r);
+		assert_string_equal(fake_next(f), i == 0 ? "exact a3 b3" : i == 1 ? "" : "exact");
+		assert_int_equal(i == 1, STATS_GET(&f->stats, lost));
+	}
+}
+
 /* A sample whose own way to the hold was proven is exact only if the thread's last one is. */
 static enum judgement judge_the_last_late(const struct hold *h)
 {
@@ -845,6 +870,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FAKE_TEST(reasons_are_counted),
 		FAKE_TEST(ends_are_counted),
+		FAKE_TEST(without_its_code),
 		FAKE_TEST(the_last_sample_decides),
 		FAKE_TEST(what_a_hold_costs),
 		FAKE_TEST(the_newest_that_waits),

@@ -788,6 +788,7 @@ static void test_aarch64_trampolines(void **state)
 					       (struct bytes){ (const void *)code, 64 }));
 	t = rows_of_table(made);
 	assert_non_null(t);
+	assert_true(t->bytes > made->bytes);
 	assert_int_equal(0, rule_at(t, 0)->n);
 	assert_int_equal(0, rule_at(t, 0)->cfa_off);
 	assert_int_equal(16, rule_at(t, 4)->cfa_off);
