@@ -121,10 +121,21 @@ static void tell_left(struct recorder *r)
 		 who, n, n > 1 ? "processes" : "process", n > 1 ? "" : "s", list);
 }
 
+/* What the dead have forked stands in the rings. True: all of it was read, and nobody new was
+ * found there. */
+static bool none_are_born(struct recorder *r)
+{
+	size_t known = r->tracker.targets.n_all;
+	bool whole = recorder_catch_up(r);
+
+	return recorder_take_messages(r) && whole && r->tracker.targets.n_all == known;
+}
+
+/* One look each time: who is found in the rings may be dead as well, and in a chain of forks that
+ * goes on each of them is, while Ctrl-C, the readers and all else are looked at between. */
 bool recorder_over(struct recorder *r, const struct pollfd *fds)
 {
-	bool whole = true;
-	size_t known;
+	bool over;
 
 	/* Others may join. */
 	if (r->o.scope || !named_ended(r, fds))
@@ -137,18 +148,10 @@ bool recorder_over(struct recorder *r, const struct pollfd *fds)
 	}
 	if (r->last >= 0)
 		close(r->last);
-	/* What the dead have forked stands in the rings; and who is found there may be dead,
-	 * too. */
-	do {
-		known = r->tracker.targets.n_all;
-		r->last = find_running(r);
-		if (r->last < 0)
-			whole = recorder_catch_up(r);
-		while (r->last < 0 && !recorder_take_messages(r))
-			;
-	} while (r->last < 0 && r->tracker.targets.n_all > known);
+	r->last = find_running(r);
 	r->last_ns = now_ns();
-	if (!whole)
+	over = r->last < 0 && none_are_born(r);
+	if (r->last < 0 && !over)
 		eventfd_write(r->config.kick, 1);
-	return r->last < 0 && whole;
+	return over;
 }
