@@ -29,6 +29,7 @@ enum {
 	BLOCKED_MS = 50,
 	GOING_S = 1,
 	STEP_MS = 1,
+	STEPS = 1000, /* before the beginning: until it is looked whether that has come */
 	PRSTATUS_WORDS = 64,
 	RAN_ON = 1024, /* a power of two */
 	AGAIN_NS = 10000000,
@@ -314,11 +315,12 @@ static bool ended(const siginfo_t *si)
 	       si->si_code == CLD_DUMPED;
 }
 
-/* What happened next. */
-static int wait_one(struct tracer *t, int flags, siginfo_t *si)
+/* What happened next; to @tid, if that is not 0. */
+static int wait_one(struct tracer *t, pid_t tid, int flags, siginfo_t *si)
 {
 	si->si_pid = 0;
-	if (waitid(P_ALL, 0, si, WEXITED | WSTOPPED | __WALL | __WNOTHREAD | flags) < 0)
+	if (waitid(tid ? P_PID : P_ALL, (id_t)tid, si,
+		   WEXITED | WSTOPPED | __WALL | __WNOTHREAD | flags) < 0)
 		return -1;
 	/* Its parent, who is a thread of ours, waits in vain now: tell what it would hear. */
 	if (si->si_pid == t->c.child && ended(si))
@@ -328,19 +330,30 @@ static int wait_one(struct tracer *t, int flags, siginfo_t *si)
 	return 0;
 }
 
-/* 1: dealt with one; 0: nothing was there; -1: nobody is left. */
-static int step(struct tracer *t, int flags)
+/* Deal with that. 1: it was done; 0: nothing was there; -1: nobody is left. */
+static int step(struct tracer *t, pid_t tid, int flags)
 {
 	siginfo_t si;
 
 	errno = 0;
-	if (wait_one(t, flags, &si) < 0 || !si.si_pid)
+	if (wait_one(t, tid, flags, &si) < 0 || !si.si_pid)
 		return errno == ECHILD ? -1 : 0;
 	if (ended(&si))
 		attach_forget(t->c.attach, si.si_pid);
 	else
 		stopped(t, si.si_pid, si.si_status & 0xff, si.si_status >> 8);
 	return 1;
+}
+
+/* What there is of each thread that has events; fewer may have them then. One after the other, for
+ * who stops again and again would keep the tracer from the rest. */
+static void step_each(struct tracer *t)
+{
+	const struct attach *a = t->c.attach;
+
+	for (size_t i = a->n_attached; i--;)
+		if (i < a->n_attached)
+			step(t, a->attached[i].tid, WNOHANG);
 }
 
 /* How many threads have our signal pending; of them @blocked will not take it. */
@@ -361,24 +374,22 @@ static size_t pending(const struct tracer *t, size_t *blocked)
 	return n;
 }
 
-/* Signals on their way are taken out, then nothing of us is left in the target. Not for
- * long if all who have one block it. */
+/* Signals on their way are taken out, then nothing of us is left in the target: whoever has none
+ * pending is stopped by it, or had none. Not for long if all who have one block it. */
 static void let_go(struct tracer *t)
 {
 	struct timespec pause = { .tv_nsec = STEP_MS * 1000000 };
 	uint64_t begin = now_ns(), limit = 0;
-	int r;
 
 	attach_disable(t->c.attach);
 	do {
 		size_t n;
 
 		nanosleep(&pause, NULL);
-		while ((r = step(t, WNOHANG)) > 0)
-			;
 		n = pending(t, &t->blocked);
+		step_each(t);
 		limit = n > t->blocked ? LET_GO_MS : n ? BLOCKED_MS : 0;
-	} while (r == 0 && now_ns() - begin < limit * 1000000);
+	} while (now_ns() - begin < limit * 1000000);
 }
 
 /* Threads for whose stop readers waited in vain get no further signal if they block it. */
@@ -455,7 +466,7 @@ static void *tracer_main(void *arg)
 	t->n_deaf = t->deaf.n;
 	sem_post(&t->attached);
 	while (sem_trywait(&t->go) < 0) { /* nobody waits for us meanwhile */
-		while (t->code == 0 && step(t, WNOHANG) > 0)
+		for (int i = 0; t->code == 0 && i < STEPS && step(t, 0, WNOHANG) > 0; i++)
 			;
 		deaf_look(&t->deaf);
 		nanosleep(&pause, NULL);
@@ -464,7 +475,7 @@ static void *tracer_main(void *arg)
 	if (t->enable)
 		attach_enable(t->c.attach, 0);
 	sem_post(&t->going);
-	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0) >= 0) {
+	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0, 0) >= 0) {
 		if (t->quiet_until && now_ns() >= t->quiet_until)
 			end_quiet(t);
 		take_suspects(t);

@@ -48,6 +48,24 @@ int pthread_timedjoin_np(pthread_t thread, void **ret, const struct timespec *un
 	return f(thread, ret, until);
 }
 
+/* So many stops more are there whenever nobody waits for one, of whom is asked for or of @storms. */
+static _Atomic int storm;
+static _Atomic pid_t storms;
+
+int waitid(idtype_t what, id_t id, siginfo_t *si, int flags)
+{
+	int (*f)(idtype_t, id_t, siginfo_t *, int) = dlsym(RTLD_NEXT, "waitid");
+	int r = f(what, id, si, flags);
+
+	if (r < 0 || si->si_pid || !(flags & WNOHANG) || storm <= 0)
+		return r;
+	storm--;
+	si->si_pid = what == P_PID ? (pid_t)id : storms;
+	si->si_code = CLD_TRAPPED;
+	si->si_status = SIGUSR1;
+	return 0;
+}
+
 /* --- the target --- */
 
 /* What the target and the test tell each other. */
@@ -646,6 +664,57 @@ static void thread_before_the_beginning(void **state)
 	end(&f);
 }
 
+static bool is_pending(pid_t tid)
+{
+	struct proc_status s;
+
+	assert_int_equal(proc_status(tid, &s), 0);
+	return s.pending >> (SIGURG - 1) & 1;
+}
+
+enum { ENDLESS = 10000000 }; /* nobody deals with as many in a few seconds */
+
+static void begin_storm(const struct fix *f)
+{
+	storms = f->pid;
+	storm = ENDLESS;
+}
+
+static void end_storm(void)
+{
+	assert_true(storm > 0);
+	storm = 0;
+}
+
+/* Stops that come faster than they are dealt with keep nobody from the beginning. */
+static void stops_without_end_before_the_beginning(void **state)
+{
+	struct fix f;
+
+	attach_with(&f, true);
+	begin_storm(&f);
+	patiently_until(storm < ENDLESS);
+	tracer_go(f.tracer, true);
+	until_held(&f, f.pid, SOME);
+	end_storm();
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
+/* Nor do they keep anybody from the end. */
+static void stops_without_end_at_the_end(void **state)
+{
+	struct fix f;
+
+	begin(&f);
+	until_held(&f, f.pid, SOME);
+	begin_storm(&f);
+	assert_int_equal(tracer_stop(f.tracer).pending, 0);
+	end_storm();
+	assert_false(is_pending(f.pid));
+	end(&f);
+}
+
 static void ends_by_itself(void **state)
 {
 	struct fix f;
@@ -698,14 +767,6 @@ static void exec_by_another_thread(void **state)
 	assert_int_equal(f.attach.attached[0].tid, f.pid);
 	assert_true(attach_count(&f.attach, 0) >= (uint64_t)MANY * PERIOD_NS);
 	end(&f);
-}
-
-static bool is_pending(pid_t tid)
-{
-	struct proc_status s;
-
-	assert_int_equal(proc_status(tid, &s), 0);
-	return s.pending >> (SIGURG - 1) & 1;
 }
 
 /* A thread that will not take our signal keeps it: that is told. */
@@ -1016,6 +1077,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(thread_begins_deaf),	  cmocka_unit_test(thread_becomes_deaf),
 		cmocka_unit_test(no_timers),		  cmocka_unit_test(exec_of_a_deaf_thread),
 		cmocka_unit_test(slot_of_another_cpu),	  cmocka_unit_test(thread_before_the_beginning),
+		cmocka_unit_test(stops_without_end_before_the_beginning),
+		cmocka_unit_test(stops_without_end_at_the_end),
 		cmocka_unit_test(a_deaf_thread_is_told_of),
 		cmocka_unit_test(its_end_is_waited_for),
 		cmocka_unit_test(of_others_nothing_is_told),
