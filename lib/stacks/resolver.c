@@ -24,6 +24,7 @@
 #include "targets/target.h"
 
 enum { TICK_MS = 70, HELD_TICKS = 2, WAIT_TICKS = 72, LAST_NICE = -10 };
+enum { WAITS_SHARE = 4 }; /* of session.memory: a part for stacks of waits that are not over */
 
 /* A queued record that waits for its place in time. */
 struct item {
@@ -82,6 +83,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 	r->inbox = inbox_create(c->queues, c->n_queues, c->session->stats);
 	if (r->inbox && c->session->memory)
 		inbox_limit(r->inbox, c->session->memory);
+	r->waiting.most_frames = c->session->memory / WAITS_SHARE / sizeof(struct frame);
 	r->reads = counts_create();
 	if (r->assembler && r->inbox && r->reads)
 		return r;
@@ -238,9 +240,11 @@ static void give_waited(struct resolver *r, struct waiting_one *one)
 static void give_wait(struct resolver *r, const struct q_sample *q, const struct stack *stack,
 		      bool undecided)
 {
+	int kept = waiting_keep(&r->waiting, &q->sample, stack, q->wait, undecided);
 	struct waiting_one one;
 
-	if (waiting_keep(&r->waiting, &q->sample, stack, q->wait, undecided) < 0)
+	STATS_ADD(r->c.session->stats, unnamed, kept > 0);
+	if (kept < 0)
 		STATS_ADD(r->c.session->stats, unread, 1);
 	else if (q->unread && waiting_take(&r->waiting, q->sample.tid, q->sample.time, &one))
 		give_waited(r, &one);

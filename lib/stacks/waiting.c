@@ -40,23 +40,31 @@ static struct waiting_one *place_of(struct waiting *w, pid_t tid)
 	return &w->all[w->n++];
 }
 
+/* True: with @more frames there are too many. */
+static bool is_full(const struct waiting *w, size_t more)
+{
+	return w->most_frames && w->n_frames + more > w->most_frames;
+}
+
 int waiting_keep(struct waiting *w, const struct sample *s, const struct stack *stack,
 		 uint32_t state, bool undecided)
 {
-	struct frame *frames = calloc(stack->n + 1, sizeof(*frames));
-	struct waiting_one *one = frames ? place_of(w, s->tid) : NULL;
+	struct frame unnamed = { .kind = FRAME_MARKER, .name = "[unnamed]" }, *frames;
+	struct waiting_one *one = place_of(w, s->tid);
+	bool full = is_full(w, stack->n - (one ? one->n : 0));
+	size_t n = full ? 1 : stack->n;
 
-	if (!one) {
-		free(frames);
+	frames = one ? calloc(n + 1, sizeof(*frames)) : NULL;
+	if (!frames)
 		return -ENOMEM;
-	}
 	frames[0] = (struct frame){ .kind = FRAME_MARKER, .name = waiting_marker(state) };
-	memcpy(frames + 1, stack->frames, stack->n * sizeof(*frames));
+	memcpy(frames + 1, full ? &unnamed : stack->frames, n * sizeof(*frames));
 	free(one->frames);
+	w->n_frames += n + 1 - one->n;
 	*one = (struct waiting_one){
-		.sample = *s, .undecided = undecided, .n = stack->n + 1, .frames = frames
+		.sample = *s, .undecided = undecided, .n = n + 1, .frames = frames
 	};
-	return 0;
+	return full;
 }
 
 bool waiting_take(struct waiting *w, pid_t tid, uint64_t out, struct waiting_one *ret)
@@ -66,6 +74,7 @@ bool waiting_take(struct waiting *w, pid_t tid, uint64_t out, struct waiting_one
 	if (i == IDMAP_NONE || w->all[i].sample.time != out)
 		return false;
 	*ret = w->all[i];
+	w->n_frames -= ret->n;
 	idmap_forget(&w->by_tid, (uint64_t)tid);
 	w->all[i] = w->all[--w->n];
 	if (i < w->n)

@@ -22,6 +22,7 @@ struct waiting {
 	struct idmap by_tid;
 	struct waiting_one *all;
 	size_t n, cap;
+	size_t n_frames, most_frames; /* of all; 0: no bound */
 };
 
 void waiting_deinit(struct waiting *w);
@@ -29,8 +30,8 @@ void waiting_deinit(struct waiting *w);
 /* The marker of @state, a Q_WAIT_*: the same pointer each time. */
 const char *waiting_marker(uint32_t state);
 
-/* Keep @s with @stack and the marker of @state, in the place of the thread's last one. 0 or
- * -ENOMEM. */
+/* Keep @s with @stack and the marker of @state, in the place of the thread's last one. 0, or 1:
+ * beyond the bound of all frames the stack is "[unnamed]", or -ENOMEM. */
 int waiting_keep(struct waiting *w, const struct sample *s, const struct stack *stack,
 		 uint32_t state, bool undecided);
 

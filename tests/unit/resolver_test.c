@@ -254,6 +254,8 @@ struct put {
 	bool anchored;	    /* with a stack of one frame, in which their activation lies */
 	bool undecided;
 	const struct target *program;
+	uint32_t wait; /* a Q_WAIT_*: it is one, of @tid */
+	pid_t tid;
 };
 
 /* At the first instruction of a function that was called from nowhere. */
@@ -280,7 +282,7 @@ static void put_sample(struct fix *f, int queue, const struct put *p)
 	struct q_sample *q, head = {
 		.sample = { .time = p->time,
 			    .pid = getpid(),
-			    .tid = getpid(),
+			    .tid = p->tid ? p->tid : getpid(),
 			    .ip = p->ip,
 			    .misc = p->misc,
 			    .prov = p->prov },
@@ -292,6 +294,7 @@ static void put_sample(struct fix *f, int queue, const struct put *p)
 		.n_stack = p->anchored ? 16 : 0,
 		.undecided = p->undecided,
 		.program = p->program,
+		.wait = p->wait,
 	};
 
 	q = queue_reserve(&f->queue[queue], Q_SAMPLE, q_bytes(&head));
@@ -521,6 +524,31 @@ static void a_wait_without_its_sample_is_lost_once(void **state)
 	assert_int_equal(STATS_GET(&stats, lost), lost);
 }
 
+/* Stacks of waits that are not over have a part of the memory for names and stacks. */
+static void deep_waits(void **state)
+{
+	enum { FIT = 8 };
+	const struct session session = { .stats = &stats,
+					 .memory = 4 * FIT * sizeof(struct frame) };
+	struct fix *f = *state;
+	uint64_t unnamed = STATS_GET(&stats, unnamed);
+
+	f->c.session = &session;
+	for (int tid = 1; tid <= 2; tid++) {
+		struct q_wait over = { .time = 5, .out = 2, .weight = 3, .tid = tid };
+
+		put_sample(f, 0,
+			   &(struct put){ .time = 2,
+					  .prov = PROV_NOPYTHON,
+					  .n_kernel = FIT / 2 + 1,
+					  .wait = Q_WAIT_SLEEP,
+					  .tid = tid });
+		put(f, 1, Q_WAIT, &over, sizeof(over));
+	}
+	resolve(f, "5 nopython: [sleep] k1 k2 k3 k4 k5\n5 nopython: [sleep] [unnamed]\nround\n");
+	assert_int_equal(STATS_GET(&stats, unnamed), unnamed + 1);
+}
+
 static void lost_and_throttled_are_counted(void **state)
 {
 	struct fix *f = *state;
@@ -698,6 +726,7 @@ int main(void)
 		TEST(counted_as_given),
 		TEST(without_names),
 		TEST(a_wait_without_its_sample_is_lost_once),
+		TEST(deep_waits),
 		TEST(lost_and_throttled_are_counted),
 		TEST(tape_records_pass_through),
 		TEST(tape_has_own_records),

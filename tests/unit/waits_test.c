@@ -291,6 +291,39 @@ static void a_stack_is_kept_until_its_wait_is_over(void **state)
 	waiting_deinit(&w);
 }
 
+/* Beyond a bound of their frames new ones are unnamed, until others are over. */
+static void deep_stacks_of_many_waits(void **state)
+{
+	enum { DEEP = 1000, FIT = 5 };
+	static struct frame frames[DEEP];
+	struct stack stack = { .n = DEEP, .frames = frames };
+	struct waiting w = { .most_frames = FIT * DEEP + DEEP / 2 };
+	struct waiting_one one;
+
+	(void)state;
+	for (int tid = 1; tid <= 2 * FIT; tid++) {
+		struct sample s = { .tid = tid, .time = 9, .prov = PROV_EXACT };
+
+		assert_int_equal(waiting_keep(&w, &s, &stack, Q_WAIT_SLEEP, false), tid > FIT);
+	}
+	for (int tid = 1; tid <= 2 * FIT; tid++) {
+		assert_true(waiting_take(&w, tid, 9, &one));
+		assert_string_equal(one.frames[0].name, "[sleep]");
+		assert_int_equal(one.n, tid > FIT ? 2 : DEEP + 1);
+		if (tid > FIT)
+			assert_string_equal(one.frames[1].name, "[unnamed]");
+		assert_int_equal(one.sample.prov, PROV_EXACT);
+		free(one.frames);
+	}
+	for (int i = 0; i <= FIT; i++) { /* one after the other in the same place */
+		struct sample s = { .tid = 7, .time = 10 };
+
+		assert_int_equal(waiting_keep(&w, &s, &stack, Q_WAIT_SLEEP, false), 0);
+	}
+	assert_int_equal(w.n_frames, DEEP + 1);
+	waiting_deinit(&w);
+}
+
 /* Threads for which there is no memory are not in the table, whichever allocation fails; all
  * others are, and later they can be too. */
 static void threads_without_memory(void **state)
@@ -330,6 +363,7 @@ int main(void)
 		cmocka_unit_test(weights),
 		cmocka_unit_test(what_is_taken_stands_for_all),
 		cmocka_unit_test(a_stack_is_kept_until_its_wait_is_over),
+		cmocka_unit_test(deep_stacks_of_many_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
