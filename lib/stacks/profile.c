@@ -29,7 +29,7 @@ struct profile {
 	size_t n_codes, cap_codes;
 	struct pyfunc **funcs; /* by name, file and lines, open addressing */
 	size_t n_funcs, cap_funcs;
-	size_t func_bytes, max_bytes; /* profile_limit() */
+	size_t func_bytes, code_bytes, max_bytes; /* profile_limit() */
 	struct stats *stats;
 	struct pcode unnamed; /* stands for code that there is no room for */
 	/* (code, lasti) -> line: decoding a line table is slow. */
@@ -40,8 +40,15 @@ struct profile {
 	} lines[LINE_CACHE];
 };
 
-static void code_free(struct pcode *c)
+/* What code with a copy like @c takes. */
+static size_t code_cost(const struct pycode_copy *c)
 {
+	return sizeof(struct pcode) + pycode_copy_size(c);
+}
+
+static void code_free(struct profile *p, struct pcode *c)
+{
+	p->code_bytes -= code_cost(c->copy);
 	free(c->copy);
 	free(c);
 }
@@ -59,7 +66,7 @@ void profile_destroy(struct profile *p)
 		return;
 	for (size_t i = 0; p->codes && i < p->cap_codes; i++)
 		if (p->codes[i])
-			code_free(p->codes[i]);
+			code_free(p, p->codes[i]);
 	for (size_t i = 0; p->funcs && i < p->cap_funcs; i++)
 		if (p->funcs[i])
 			func_free(p->funcs[i]);
@@ -286,7 +293,8 @@ static const struct pyfunc *func_of(struct profile *p, const struct pycode_copy 
 
 static struct pcode *code_create(struct profile *p, const struct pycode_copy *c, uint64_t hash)
 {
-	struct pcode *code = calloc(1, sizeof(*code));
+	bool room = p->code_bytes + code_cost(c) <= p->max_bytes;
+	struct pcode *code = room ? calloc(1, sizeof(*code)) : NULL;
 
 	if (!code)
 		return NULL;
@@ -294,10 +302,12 @@ static struct pcode *code_create(struct profile *p, const struct pycode_copy *c,
 	code->func = func_of(p, c);
 	code->copy = malloc(pycode_copy_size(c));
 	if (!code->func || !code->copy) {
-		code_free(code);
+		free(code->copy);
+		free(code);
 		return NULL;
 	}
 	memcpy(code->copy, c, pycode_copy_size(c));
+	p->code_bytes += code_cost(c);
 	return code;
 }
 
@@ -393,7 +403,7 @@ static void keep_codes(struct profile *p)
 		if (!old[i])
 			continue;
 		if (!old[i]->used)
-			code_free(old[i]);
+			code_free(p, old[i]);
 		else
 			codes[code_place(p, old[i]->hash, old[i]->copy)] = old[i];
 	}

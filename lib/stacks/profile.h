@@ -17,9 +17,9 @@ struct stats;
 struct profile *profile_create(void);
 void profile_destroy(struct profile *p);
 
-/* From now on functions take so many bytes here and in the outputs, roughly. New ones beyond,
- * and those that there is no memory for, are all called "[unnamed]", and their code is counted
- * in @stats (unnamed), which is borrowed. */
+/* From now on functions take so many bytes here and in the outputs, roughly, and the code that
+ * numbers stand for as many again. New ones beyond, and those that there is no memory for, are all
+ * called "[unnamed]", and their code is counted in @stats (unnamed), which is borrowed. */
 void profile_limit(struct profile *p, size_t bytes, struct stats *stats);
 
 /* Take note that @id (unique over all readers) stands for the code in @c, which is

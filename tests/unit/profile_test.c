@@ -228,6 +228,35 @@ static void unnamed_beyond_the_bound(void **state)
 	profile_destroy(p);
 }
 
+/* So is code, whose line tables may be large, until what no number stands for any more is
+ * forgotten: also where it is of one function. */
+static void unnamed_beyond_the_bound_of_code(void **state)
+{
+	enum { MANY = 40, FIT = 20, BYTES = FIT * PYCODE_TABLE_MAX };
+	struct pycode_copy *c = copy_of("f", "/x.py", 7);
+	struct stats stats = { .lost = 0 };
+	struct profile *p = profile_create();
+	uint64_t named = 0;
+
+	profile_limit(p, BYTES, &stats);
+	c->table_n = PYCODE_TABLE_MAX;
+	for (uint64_t i = 1; i <= MANY; i++) {
+		c->data[c->name_n + c->file_n + 100] = (unsigned char)i;
+		assert_int_equal(profile_code(p, i, c, pycode_copy_size(c)), 0);
+		named += strcmp(func(p, i)->qualname, "f") == 0;
+	}
+	assert_int_equal(named, FIT - 1); /* each takes a little more than its table */
+	assert_int_equal(STATS_GET(&stats, unnamed), MANY - named);
+	assert_string_equal(func(p, MANY)->qualname, "[unnamed]");
+	profile_forget(p, 1, MANY + 1);
+	note(p, MANY + 1, "g", "/x.py", 7);
+	assert_string_equal(func(p, MANY + 1)->qualname, "g");
+	assert_int_equal(profile_code(p, 1, c, pycode_copy_size(c)), 0);
+	assert_string_equal(func(p, 1)->qualname, "f");
+	free(c);
+	profile_destroy(p);
+}
+
 /* What there is no room for stands for something all the same: stacks that it is on keep their
  * other frames. */
 static void unnamed_without_a_copy(void **state)
@@ -617,6 +646,7 @@ int main(void)
 		cmocka_unit_test(kinds_of_text),
 		cmocka_unit_test(forgets),
 		cmocka_unit_test(unnamed_beyond_the_bound),
+		cmocka_unit_test(unnamed_beyond_the_bound_of_code),
 		cmocka_unit_test(unnamed_without_a_copy),
 		cmocka_unit_test(unknown_ids),
 		cmocka_unit_test(id_takes_other_code),
