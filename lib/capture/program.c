@@ -300,9 +300,19 @@ bool program_settled(struct reader *r, const struct target *t)
 			   run_table_execed(r->c->table, t->pid, r->saw_all_ns));
 }
 
+/* True: of @t a reader knows by a record when it began, and its number was given to a child later.
+ */
+static bool is_anothers(const struct reader *r, const struct target *t)
+{
+	struct births_fork f;
+
+	return t->py.program < 0 && t->begun_ns && births_forked(r->c->births, t->pid, &f) &&
+	       f.time > t->begun_ns;
+}
+
 bool program_stands(struct reader *r, const struct target *t, bool none)
 {
-	if (outdated(r, t))
+	if (outdated(r, t) || is_anothers(r, t))
 		return false;
 	return !none || atomic_load(&t->state) != TARGET_NOPYTHON || still_none(r, t);
 }

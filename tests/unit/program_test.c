@@ -534,6 +534,44 @@ static void stands(void **state)
 	assert_false(program_stands(f->r, f->t, false));
 }
 
+/* Another child has got the number of one that was read as its forker's copy, or as the program
+ * that it had become. What the control thread has published it looks at itself. */
+static void a_number_is_anothers(void **state)
+{
+	struct fix *f = *state;
+	const struct target *n;
+
+	parent(f);
+	note_fork(f, 90, PARENT, THREAD, 50);
+	n = expect_copy(f, 90, THREAD, 50);
+	assert_true(program_stands(f->r, n, false));
+	note_fork(f, 90, PARENT, PARENT, 60);
+	assert_false(program_stands(f->r, n, false));
+	begin_anew(f);
+	n = expect_known(f, PID, MOVED);
+	assert_true(program_stands(f->r, n, false));
+	note_fork(f, PID, PARENT, PARENT, 90); /* its own, which was read late */
+	assert_true(program_stands(f->r, n, false));
+	note_fork(f, PID, PARENT, PARENT, 101);
+	assert_false(program_stands(f->r, n, false));
+	f->t->begun_ns = 100;
+	f->t->py.program = 1;
+	assert_true(program_stands(f->r, f->t, false));
+}
+
+/* Nobody knows when one that began before the recording got its number. */
+static void the_number_of_a_sleeper(void **state)
+{
+	struct fix *f = *state;
+	const struct target *n;
+
+	f->t->plain = true;
+	put_memory(f, PID, ID_AT, ID, ID_BYTES);
+	n = expect_known(f, PID, 0);
+	note_fork(f, PID, PARENT, PARENT, 101);
+	assert_true(program_stands(f->r, n, false));
+}
+
 /* No other ring needs to be looked into for what it is. */
 static void settled(void **state)
 {
@@ -585,6 +623,8 @@ int main(void)
 		TEST(quarantined),
 		TEST(no_room_to_ask),
 		TEST(stands),
+		TEST(a_number_is_anothers),
+		TEST(the_number_of_a_sleeper),
 		TEST(settled),
 	};
 
