@@ -14,6 +14,7 @@
  * inter-processor interrupt and scheduler take 13 to 34 us even on a virtual machine
  * under load; none of 365 000 samples below 60 us was wrong. */
 enum { GAP_MAX_NS = 40000, LOOK_NS = 10000000, HOLD_MAX_NS = 200000 };
+enum { READ_NS = 1600, RANGE_NS = 330 }; /* a read takes, and each range of it: remote_mem.h */
 
 /* --- reading and judging --- */
 
@@ -232,9 +233,21 @@ static bool is_unmapped(struct reader *r, const struct walk *w)
 	return code == -EFAULT || (code == -ESRCH && w->tid == t->pid);
 }
 
-void hold_charge(struct reader *r, uint64_t ns, const struct pystack_result *res)
+/* What all reads have taken that this reader has made, roughly. */
+static uint64_t reads_ns(const struct reader *r)
 {
-	r->held_ns += MIN(ns, HOLD_MAX_NS + 1000 * ((uint64_t)res->n + res->n_joined));
+	const struct work *w = &r->slot->work;
+
+	return READ_NS * atomic_load_explicit(&w->n[WORK_reads], memory_order_relaxed) +
+	       RANGE_NS * atomic_load_explicit(&w->n[WORK_ranges], memory_order_relaxed);
+}
+
+/* Many states that were searched, or megabytes of stack, are many reads. */
+void hold_charge(struct reader *r, uint64_t ns, const struct walk *w)
+{
+	uint64_t reads = reads_ns(r) - w->reads_ns, frames = (uint64_t)w->res.n + w->res.n_joined;
+
+	r->held_ns += MIN(ns, MAX(reads, HOLD_MAX_NS) + 1000 * frames);
 }
 
 static bool is_of(const struct pending *p, pid_t tid, bool early)
@@ -328,7 +341,8 @@ bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 			    .tid = first->s.tid,
 			    .sample_ns = first->s.time,
 			    .published = t,
-			    .unchanged = true };
+			    .unchanged = true,
+			    .reads_ns = reads_ns(r) };
 	if (r->tap)
 		r->tap->target(r, w->pid, t);
 	if (!t && !r->c->follow && !r->c->adopts) {

@@ -33,10 +33,10 @@ void hold_release(struct reader *r, struct walk *w);
 /* Note what the unread parts of all rings say of other programs. */
 void hold_see_all_rings(struct reader *r);
 
-/* A thread was kept from running for @ns, in which @res was read: a part of the hold budget. A
- * longer hold than any walk is charged as one of the longest walks: then the reader slept in a
+/* A thread was kept from running for @ns, in which @w was read: a part of the hold budget. A
+ * longer hold than all that was read may take is charged as that: then the reader slept in a
  * page fault, or a hypervisor took the CPU. */
-void hold_charge(struct reader *r, uint64_t ns, const struct pystack_result *res);
+void hold_charge(struct reader *r, uint64_t ns, const struct walk *w);
 
 /* The newest waiting sample that @w serves. */
 struct pending *hold_last_of(struct reader *r, const struct walk *w);

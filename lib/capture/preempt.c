@@ -229,7 +229,7 @@ static void preempt_release(struct reader *r, struct walk *w)
 
 	hold_release(r, w);
 	if (t_out)
-		hold_charge(r, w->t_end - t_out, &w->res);
+		hold_charge(r, w->t_end - t_out, w);
 }
 
 const struct capture_ops capture_preempt = {

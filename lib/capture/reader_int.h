@@ -75,6 +75,7 @@ struct walk {
 	struct target *program;	  /* what was read: @published, or one of reader.newborn */
 	uint64_t began_ns;	  /* the program, as far as is known */
 	uint64_t t_end;
+	uint64_t reads_ns; /* that the reader had made before, for hold_charge() */
 	enum judgement latest; /* of the last sample, whose stack bytes were used */
 };
 

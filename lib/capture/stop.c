@@ -202,7 +202,7 @@ static void stop_release(struct reader *r, struct walk *w)
 	w->came_ns = 0;
 	w->t_end = now_ns();
 	if (r->turn && t_out)
-		hold_charge(r, w->t_end - t_out, &w->res);
+		hold_charge(r, w->t_end - t_out, w);
 	hold_see_all_rings(r);
 }
 
@@ -228,7 +228,7 @@ static void finish_early(struct reader *r, const uint64_t *regs, uint64_t ran_on
 	if (last->t_in > resumed)
 		resumed = MIN(last->t_in, resumed + WAKE_MAX_NS);
 	if (last->hold.t_out && last->hold.t_out < resumed)
-		hold_charge(r, resumed - last->hold.t_out, &w->res);
+		hold_charge(r, resumed - last->hold.t_out, w);
 	w->ran = !held;
 	hold_see_all_rings(r);
 	hold_judge(r, w);

@@ -90,7 +90,7 @@ static inline void fake_release(struct reader *r, struct walk *w)
 
 	hold_release(r, w);
 	if (t_out)
-		hold_charge(r, w->t_end - t_out, &w->res);
+		hold_charge(r, w->t_end - t_out, w);
 }
 
 static const struct capture_ops fake_capture = {

@@ -196,24 +196,33 @@ static void what_a_hold_costs(void **state)
 		uint64_t ns;
 		uint32_t frames, joined;
 		uint64_t charged;
+		uint64_t reads, ranges;
 	} rows[] = {
-		{ 0, 0, 0, 0 },
-		{ 5000, 0, 0, 5000 },
-		{ 200000, 0, 0, 200000 },
-		{ 200001, 0, 0, 200000 },
-		{ 200001, 1, 0, 200001 },
-		{ UINT64_MAX, 50, 0, 250000 }, /* asleep in a page fault */
-		{ UINT64_MAX, 50, 2048, 2298000 },
+		{ 0, 0, 0, 0, 0, 0 },
+		{ 5000, 0, 0, 5000, 20, 60 },
+		{ 200000, 0, 0, 200000, 20, 60 },
+		{ 200001, 0, 0, 200000, 20, 60 },
+		{ 200001, 1, 0, 200001, 20, 60 },
+		{ UINT64_MAX, 50, 0, 250000, 20, 60 }, /* asleep in a page fault */
+		{ UINT64_MAX, 50, 2048, 2298000, 20, 60 },
+		{ UINT64_MAX, 50, 0, 7955280, 4096, 4096 }, /* states that were searched */
+		{ UINT64_MAX, 50, 0, 5887720, 257, 16384 + 60 }, /* pages of stack */
+		{ 3000000, 50, 0, 3000000, 4096, 4096 },
 	};
 	struct fake *f = *state;
 	struct reader *r = begin(f);
+	uint64_t before = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		const struct pystack_result res = { .n = rows[i].frames,
-						    .n_joined = rows[i].joined };
+		const struct walk w = { .res.n = rows[i].frames,
+					.res.n_joined = rows[i].joined,
+					.reads_ns = before };
 
+		r->slot->work.n[WORK_reads] += rows[i].reads;
+		r->slot->work.n[WORK_ranges] += rows[i].ranges;
+		before += 1600 * rows[i].reads + 330 * rows[i].ranges;
 		r->held_ns = 7;
-		hold_charge(r, rows[i].ns, &res);
+		hold_charge(r, rows[i].ns, &w);
 		assert_int_equal(r->held_ns, 7 + rows[i].charged);
 	}
 	reader_destroy(r);

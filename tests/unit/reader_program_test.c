@@ -517,6 +517,7 @@ static void holds_are_charged(void **state)
 	fake_stop(f);
 	fake_take(f, (struct fake_event){ .after = 1 });
 	fake_leave(f, 10 * US);
+	f->slots[0].work.n[WORK_reads] = 1000000; /* of other threads */
 	fake_start(f);
 	held = f->slots[0].reader->held_ns;
 	fake_stop(f);
