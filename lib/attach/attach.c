@@ -282,8 +282,9 @@ void attach_renamed(struct attach *a, pid_t tid, pid_t to)
 		let_go(a, &t);
 }
 
-/* The FORK record of @tid in a ring that nobody reads yet. */
-static bool find_record(const struct perf_ring *ring, pid_t tid, struct side *ret)
+/* A FORK record of @tid, older than @before, in a ring that nobody reads yet. */
+static bool find_record(const struct perf_ring *ring, pid_t tid, uint64_t before,
+			struct side *ret)
 {
 	_Alignas(8) unsigned char bounce[PERF_RECORD_BYTES];
 	uint64_t pos = perf_ring_tail(ring), head = perf_ring_head(ring);
@@ -294,27 +295,33 @@ static bool find_record(const struct perf_ring *ring, pid_t tid, struct side *re
 		if (!h)
 			break;
 		if (h->type == PERF_RECORD_FORK && perf_decode_side(h, ret) == 0 &&
-		    ret->tid == tid)
+		    ret->tid == tid && ret->time < before)
 			return true;
 		pos += h->size;
 	}
 	return false;
 }
 
-/* Did a thread that has our events make @tid? Then it has them too. */
+static bool find_fork(const struct attach *a, pid_t tid, uint64_t before, struct side *ret)
+{
+	for (size_t i = 0; i < a->n_slots; i++)
+		if (find_record(&a->slots[i].ring, tid, before, ret))
+			return true;
+	return false;
+}
+
+/* Did a thread that has our events make @tid, or who made it? Then it has them too. Whoever made a
+ * thread was made earlier; a later one has its number since. */
 static bool inherited(const struct attach *a, pid_t tid)
 {
-	bool found = false;
-	struct side fork;
+	struct side fork = { .time = UINT64_MAX };
+	const struct attached *maker = NULL;
 
-	for (size_t i = 0; a->inherit && !found && i < a->n_slots; i++)
-		found = find_record(&a->slots[i].ring, tid, &fork);
-	if (found) {
-		const struct attached *parent = find_attached(a, fork.u.fork.ptid);
-
-		return parent ? fork.time > parent->since : inherited(a, fork.u.fork.ptid);
+	while (a->inherit && !maker && find_fork(a, tid, fork.time, &fork)) {
+		tid = fork.u.fork.ptid;
+		maker = find_attached(a, tid);
 	}
-	return false;
+	return maker && fork.time > maker->since;
 }
 
 static bool wanted(pid_t tid, const pid_t *only, size_t n_only)

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attach: which threads have inherited their events, as the records of forks say that lie in
+ * the rings.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <unistd.h>
+
+#include "attach/attach.h"
+#include "perf_records.h"
+
+/* FIRST has had events since SINCE, of MADE and those behind it that is not known. */
+enum { RINGS = 2, RING = 1 << 16, FIRST = 1000001, MADE, LATER, SINCE = 100 };
+
+struct fix {
+	struct attach attach;
+	struct attached first;
+	struct cpu_slot *slots;
+	struct perf_event_mmap_page page[RINGS];
+	_Alignas(8) unsigned char data[RINGS][RING];
+	unsigned opened; /* threads that were to get events */
+};
+
+/* It has ended just now, so no event is opened. */
+static int count_opened(void *arg, pid_t tid, struct err *err)
+{
+	struct fix *f = arg;
+
+	f->opened++;
+	return -ESRCH;
+}
+
+static int setup(void **state)
+{
+	struct fix *f = calloc(1, sizeof(*f));
+
+	f->slots = calloc(RINGS, sizeof(*f->slots));
+	for (size_t i = 0; i < RINGS; i++)
+		f->slots[i].ring = (struct perf_ring){
+			.page = &f->page[i], .data = f->data[i], .size = RING
+		};
+	f->first = (struct attached){ .tid = FIRST, .since = SINCE };
+	f->attach = (struct attach){ .slots = f->slots,
+				     .n_slots = RINGS,
+				     .inherit = true,
+				     .hooks = { .seize = count_opened, .arg = f },
+				     .attached = &f->first,
+				     .n_attached = 1 };
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fix *f = *state;
+
+	nudges_deinit(&f->attach.nudges);
+	free(f->slots);
+	free(f);
+	return 0;
+}
+
+static void put_fork(struct fix *f, size_t ring, pid_t tid, pid_t ptid, uint64_t time)
+{
+	uint64_t head = f->page[ring].data_head;
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_FORK, 0);
+	record_u32(&r, 70, 70);
+	record_u32(&r, (uint32_t)tid, (uint32_t)ptid);
+	record_u64(&r, time);
+	record_trailer(&r, (uint32_t)ptid, time);
+	memcpy(f->data[ring] + head, r.bytes, r.n);
+	f->page[ring].data_head = head + r.n;
+}
+
+/* Has this process's only thread inherited events? */
+static bool has_inherited(struct fix *f)
+{
+	struct err err;
+
+	f->opened = 0;
+	assert_int_equal(attach_process(&f->attach, getpid(), NULL, 0, &err), 0);
+	return !f->opened;
+}
+
+static void who_was_made_by_one_with_events(void **state)
+{
+	struct fix *f = *state;
+
+	assert_false(has_inherited(f));
+	put_fork(f, 0, MADE, FIRST, SINCE + 1);
+	assert_false(has_inherited(f));
+	put_fork(f, 1, getpid(), FIRST, SINCE + 1);
+	assert_true(has_inherited(f));
+	f->first.since = SINCE + 1;
+	assert_false(has_inherited(f));
+	f->first.since = SINCE;
+	f->attach.inherit = false;
+	assert_false(has_inherited(f));
+}
+
+static void who_was_made_by_one_that_inherited(void **state)
+{
+	struct fix *f = *state;
+
+	put_fork(f, 0, getpid(), LATER, SINCE + 3);
+	put_fork(f, 1, LATER, MADE, SINCE + 2);
+	assert_false(has_inherited(f));
+	put_fork(f, 0, MADE, FIRST, SINCE + 1);
+	assert_true(has_inherited(f));
+}
+
+/* Each made the next one. */
+static void a_long_chain(void **state)
+{
+	enum { LONG = 500 };
+	struct fix *f = *state;
+
+	put_fork(f, 0, MADE, FIRST, SINCE + 1);
+	for (int i = 1; i < LONG; i++)
+		put_fork(f, 0, MADE + i, MADE + i - 1, SINCE + 1 + (uint64_t)i);
+	put_fork(f, 1, getpid(), MADE + LONG, SINCE + LONG + 2);
+	assert_false(has_inherited(f));
+	put_fork(f, 0, MADE + LONG, MADE + LONG - 1, SINCE + LONG + 1);
+	assert_true(has_inherited(f));
+}
+
+/* The maker has ended, and a thread that this one made has its number. */
+static void a_circle_of_numbers(void **state)
+{
+	struct fix *f = *state;
+
+	put_fork(f, 0, MADE, getpid(), SINCE + 3);
+	put_fork(f, 1, getpid(), MADE, SINCE + 2);
+	assert_false(has_inherited(f));
+	put_fork(f, 1, MADE, FIRST, SINCE + 1);
+	assert_true(has_inherited(f));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(who_was_made_by_one_with_events),
+		TEST(who_was_made_by_one_that_inherited),
+		TEST(a_long_chain),
+		TEST(a_circle_of_numbers),
+	};
+
+	alarm(60); /* what goes round for ever fails */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
