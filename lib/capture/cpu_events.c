@@ -32,10 +32,11 @@ static pid_t forker_of(const struct reader_config *c, pid_t pid)
 	return births_forked(c->births, pid, &f) ? f.ppid : 0;
 }
 
-/* The records of forks lie in the rings of several CPUs, in whatever order they were read. */
+/* The records of forks lie in the rings of several CPUs, in whatever order they were read. Of a chain
+ * of forks that moves to another CPU at each, none may be known for as long as nobody reads those. */
 static void learn_descent(const struct reader_config *c, pid_t pid)
 {
-	enum { GENERATIONS = 8 };
+	enum { GENERATIONS = 512 };
 	pid_t of = pid;
 
 	for (int i = 0; i < GENERATIONS && of; i++)

@@ -565,6 +565,30 @@ static void as_descent_tells(void **state)
 	ours_destroy(f->c.ours);
 }
 
+/* The youngest of a chain of forks, of which no one was known to be a target before the first
+ * was. */
+static void a_long_chain_of_forks(void **state)
+{
+	enum { YOUNGEST = 1000, GENERATIONS = 200 };
+	struct fake *f = *state;
+	struct run_table t;
+
+	came(f, &t, true, f->t);
+	f->c.ours = ours_create(NULL);
+	f->c.follow = true;
+	for (uint32_t pid = YOUNGEST; pid < YOUNGEST + GENERATIONS; pid++)
+		fake_task(f, PERF_RECORD_FORK, (const uint32_t[]){ pid, pid + 1, pid, pid + 1 }, 1);
+	fake_run(f);
+	assert_false(ours_has(f->c.ours, YOUNGEST));
+	ours_set(f->c.ours, YOUNGEST + GENERATIONS, true);
+	fake_take(f, (struct fake_event){ .pid = YOUNGEST, .tid = YOUNGEST });
+	fake_run(f);
+	assert_true(ours_has(f->c.ours, YOUNGEST));
+	while (*fake_next(f))
+		;
+	ours_destroy(f->c.ours);
+}
+
 /* What the control thread is told of a stranger that is sampled twice, @after its exec. */
 static size_t told_of(struct fake *f, uint32_t pid, uint64_t after)
 {
@@ -842,6 +866,7 @@ int main(void)
 		FAKE_TEST(as_the_table_tells),
 		FAKE_TEST(as_the_table_names),
 		FAKE_TEST(as_descent_tells),
+		FAKE_TEST(a_long_chain_of_forks),
 		FAKE_TEST(the_young_are_told_of_again),
 		FAKE_TEST(who_joined_before_its_fork_is_read_stays),
 		FAKE_TEST(no_room_to_tell),
