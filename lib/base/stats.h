@@ -43,7 +43,7 @@
 	X(torn_unseen, "torn: an evaluation loop on the native stack, but no Python frame")  \
 	X(torn_notready, "torn: process seen before its interpreter was known")              \
 	X(torn_exec, "torn: the process became another program before it was read")          \
-	X(torn_quarantined, "torn: reads of this process hang, it is left alone")            \
+	X(torn_quarantined, "torn: reads of this process, or at the end of one before it, hang") \
 	X(waits_unread, "torn: waits that were over before their stack was read")            \
 	X(gil_none, "samples of threads without the GIL, left out by --mode gil")            \
 	X(gil_unknown, "samples of which that can't be told, left out by --mode gil")        \

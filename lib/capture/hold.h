@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * hold - reading and judging the threads of the samples that wait, for a capture. All of it on
- * the reader's thread.
+ * the reader's thread, or, once that was given up, on the control thread.
  */
 #ifndef HOLD_H
 #define HOLD_H

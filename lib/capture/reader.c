@@ -9,6 +9,7 @@
 #include "sys/cpus.h"
 #include "base/nudge.h"
 #include "base/sparse.h"
+#include "base/stats.h"
 #include "capture/hold.h"
 #include "watch/proof.h"
 #include "capture/taping.h"
@@ -48,6 +49,12 @@ static void shed(struct reader *r, uint64_t left)
 
 /* --- the thread --- */
 
+/* To the kernel: what came before the oldest sample that waits. */
+static void give_back(struct reader *r)
+{
+	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
+}
+
 bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 {
 	const struct capture_ops *capture = r->c->capture;
@@ -71,7 +78,7 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 		capture->flush(r);
 	else
 		capture->read(r);
-	proof_consume(r->c, r->slot, r->n_pend ? r->pend[0].pos : r->pos);
+	give_back(r);
 	capture->resume(r);
 	if (!r->early.tid) { /* else it is judged in a later drain */
 		epoch_leave(&r->slot->targets);
@@ -238,16 +245,20 @@ struct reader *reader_create(struct reader_config *c, struct cpu_slot *slot)
 
 int reader_start(struct reader_config *c, struct cpu_slot *slot)
 {
-	struct reader *r = reader_create(c, slot);
+	struct reader *r = reader_create(c, slot), *was = slot->stuck;
 	int code;
 
 	if (!r)
 		return -ENOMEM;
+	if (was && was->n_pend)
+		scan_take_over(r, was);
 	code = start_thread(r);
 	if (code) {
 		reader_destroy(r);
 		return -code;
 	}
+	if (was)
+		was->n_pend = 0;
 	slot->reader = r;
 	return 0;
 }
@@ -276,21 +287,50 @@ static bool ends_soon(struct reader *r)
 	return pthread_timedjoin_np(r->thread, NULL, &until) == 0;
 }
 
-void reader_stop(struct cpu_slot *slot)
+/* One inside a read that hangs is abandoned, now as ever. */
+static void end(struct cpu_slot *slot)
 {
 	struct reader *r = slot->reader;
 
-	if (!r)
-		return;
 	atomic_store_explicit(&r->stop, true, memory_order_release);
 	let_run(r);
-	/* One inside a read that hangs is abandoned, now as ever. */
 	while (!ends_soon(r))
 		if (reader_stuck(slot))
 			return;
 	reader_destroy(r);
 	slot->reader = NULL;
 	atomic_store(&slot->drained_ns, UINT64_MAX);
+}
+
+/* No other reader comes: the samples that wait behind the read that hangs are torn. */
+static void leave_unread(struct reader *r)
+{
+	for (uint32_t i = 0; i < r->n_pend; i++) {
+		const struct pending *p = &r->pend[i];
+		struct walk w = { .pid = p->s.pid,
+				  .tid = p->s.tid,
+				  .sample_ns = p->s.time,
+				  .early = p->early,
+				  .published = targets_find(r->c->targets, p->s.pid),
+				  .able = PYSTACK_END_N,
+				  .res.end = PYSTACK_END_N,
+				  .ran = true,
+				  .t_end = now_ns() };
+
+		if (p->done)
+			continue;
+		STATS_ADD(r->c->stats, torn_quarantined, 1);
+		hold_judge(r, &w);
+	}
+	r->n_pend = 0;
+}
+
+void reader_stop(struct cpu_slot *slot)
+{
+	if (slot->reader)
+		end(slot);
+	if (slot->stuck)
+		leave_unread(slot->stuck);
 }
 
 void reader_nudge(struct cpu_slot *slot)
@@ -317,15 +357,20 @@ static void drop_memory(struct reader *r)
 
 pid_t reader_stuck(struct cpu_slot *slot)
 {
-	pid_t pid = guard_stuck(&slot->guard, atomic_load(&slot->reader->tid));
+	struct reader *r = slot->reader;
+	pid_t pid = guard_stuck(&slot->guard, atomic_load(&r->tid));
 
 	if (!pid)
 		return 0;
 	/* When its read returns it ends, without another look at a target. */
 	epoch_leave(&slot->targets);
-	drop_memory(slot->reader);
-	slot->reader->next = slot->stuck;
-	slot->stuck = slot->reader;
+	hold_forget_processed(r);
+	if (r->wait) /* which is told of when it is over */
+		r->n_pend = 0;
+	give_back(r);
+	drop_memory(r);
+	r->next = slot->stuck;
+	slot->stuck = r;
 	slot->reader = NULL;
 	atomic_store(&slot->drained_ns, UINT64_MAX);
 	return pid;
@@ -336,7 +381,9 @@ pid_t reader_returned(struct cpu_slot *slot)
 	struct reader **p = &slot->stuck, *r;
 	pid_t pid;
 
-	while (*p && !atomic_load_explicit(&(*p)->mem.returned, memory_order_acquire))
+	/* What waits in the last one the next one needs. */
+	while (*p && ((*p)->n_pend ||
+		      !atomic_load_explicit(&(*p)->mem.returned, memory_order_acquire)))
 		p = &(*p)->next;
 	r = *p;
 	if (!r)

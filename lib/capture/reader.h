@@ -14,14 +14,16 @@
 
 struct reader;
 
-/* Start the slot's reader. 0 or -errno. */
+/* Start the slot's reader; in place of one that was given up it goes on where that stands in the
+ * ring. 0 or -errno. */
 int reader_start(struct reader_config *c, struct cpu_slot *slot);
 
 /* Bytes of memory that a reader takes. */
 size_t reader_bytes(const struct reader_config *c);
 
-/* Ask it to drain its ring and end; then wait for it. One whose read hangs is abandoned: then
- * slot->stuck is not empty, and what it may still touch must stay. */
+/* Ask it to drain its ring and end; then wait for it. One whose read hangs is abandoned, and the
+ * samples that wait behind that are torn: then slot->stuck is not empty, and what it may still
+ * touch must stay. */
 void reader_stop(struct cpu_slot *slot);
 
 /* Have it look into its ring soon, also for what does not wake it. Call until it did. */

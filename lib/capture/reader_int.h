@@ -143,7 +143,11 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last);
  * is. */
 uint64_t scan_record(struct reader *r, uint64_t pos);
 
-/* That record, until the next one is looked at. NULL: none (perf_ring_at()). */
+/* scan.c: @r begins where @was, which was given up, stands in their ring, and has the samples that
+ * wait there. */
+void scan_take_over(struct reader *r, const struct reader *was);
+
+/* scan.c: that record, until the next one is looked at. NULL: none (perf_ring_at()). */
 const struct perf_event_header *scan_look(struct reader *r, uint64_t pos);
 
 /* The taps, where there are some. */

@@ -108,6 +108,7 @@ static bool outside(const struct reader *r, uint64_t time)
 	       time >= atomic_load_explicit(&r->c->end_ns, memory_order_relaxed);
 }
 
+/* A read may hang here: nothing is taken yet of the record that wants the room. */
 static void make_room(struct reader *r)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++)
@@ -149,8 +150,6 @@ static void add_pending(struct reader *r, const struct perf_sample *s, uint32_t 
 	const struct session *session = r->c->session;
 	struct pending *p;
 
-	if (r->n_pend == PEND_MAX)
-		make_room(r);
 	/* The thread ran since, and no record told of its coming back. */
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (r->pend[i].s.tid == s->tid && r->pend[i].hold.t_out && r->c->table)
@@ -325,15 +324,23 @@ const struct perf_event_header *scan_look(struct reader *r, uint64_t pos)
 	return perf_ring_at(&r->slot->ring, pos, r->bounce + r->bounced);
 }
 
+static bool is_bounced(const struct reader *r, const struct perf_event_header *h)
+{
+	return (const unsigned char *)h == r->bounce + r->bounced;
+}
+
+/* Could the sample @h not wait beside those that do? */
+static bool is_full(const struct reader *r, const struct perf_event_header *h)
+{
+	return r->n_pend == PEND_MAX ||
+	       (is_bounced(r, h) && r->bounced + h->size > PERF_RECORD_BYTES);
+}
+
 /* A sample that waits points into the record @h at @pos: it stays where it is. */
 static void keep_record(struct reader *r, const struct perf_event_header *h, uint64_t pos)
 {
-	if (!r->n_pend || r->pend[r->n_pend - 1].pos != pos ||
-	    (const unsigned char *)h != r->bounce + r->bounced)
-		return;
-	r->bounced += (h->size + 7u) & ~7u;
-	if (r->bounced > PERF_RECORD_BYTES)
-		make_room(r);
+	if (r->n_pend && r->pend[r->n_pend - 1].pos == pos && is_bounced(r, h))
+		r->bounced += (h->size + 7u) & ~7u;
 }
 
 uint64_t scan_record(struct reader *r, uint64_t pos)
@@ -341,6 +348,10 @@ uint64_t scan_record(struct reader *r, uint64_t pos)
 	const struct perf_event_header *h = scan_look(r, pos);
 	struct proof_switch sw;
 
+	if (h && h->type == PERF_RECORD_SAMPLE && is_full(r, h)) {
+		make_room(r);
+		h = scan_look(r, pos);
+	}
 	if (!h)
 		return perf_ring_head(&r->slot->ring);
 	if (h->type == PERF_RECORD_SAMPLE)
@@ -351,4 +362,23 @@ uint64_t scan_record(struct reader *r, uint64_t pos)
 		scan_other(r, h, pos);
 	keep_record(r, h, pos);
 	return pos + h->size;
+}
+
+void scan_take_over(struct reader *r, const struct reader *was)
+{
+	for (uint32_t i = 0; i < was->n_pend; i++) {
+		uint64_t pos = was->pend[i].pos;
+		const struct perf_event_header *h = scan_look(r, pos);
+		struct pending *p = &r->pend[r->n_pend];
+
+		*p = was->pend[i];
+		p->early = false; /* it waits for its stop again */
+		if (!h || perf_decode_sample(h, r->c->sample_type, &p->s) < 0)
+			continue; /* never: it was decoded before */
+		r->n_pend++;
+		keep_record(r, h, pos);
+	}
+	r->pos = was->pos;
+	r->sampled = was->sampled;
+	r->pace = was->pace;
 }

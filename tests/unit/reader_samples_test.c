@@ -114,7 +114,16 @@ static void samples_of_probes(void **state)
 	reader_destroy(r);
 }
 
-/* As many as there is room for wait; one more is the end of that for all of them. */
+static uint64_t seen_then;
+
+static void flush_and_look(struct reader *r)
+{
+	seen_then = r->slot->seen[0].n;
+	count_flush(r);
+}
+
+/* As many as there is room for wait; one more is the end of that for all of them, and is not
+ * taken before: their reads may hang. */
 static void room_for_samples(void **state)
 {
 	struct fake *f = *state;
@@ -127,8 +136,11 @@ static void room_for_samples(void **state)
 	assert_int_equal(flushed, 0);
 	assert_false(r->pend[0].hold.backlog || r->pend[PEND_MAX - 1].hold.backlog);
 	fake_take(f, (struct fake_event){ .after = PEND_MAX });
+	keeping.flush = flush_and_look;
 	reader_drain(r, 0, false);
 	assert_int_equal(flushed, 1);
+	assert_int_equal(seen_then, PEND_MAX);
+	assert_int_equal(f->slots[0].seen[0].n, PEND_MAX + 1);
 	assert_int_equal(r->n_pend, 1);
 	assert_int_equal(r->pend[0].s.time, f->t + PEND_MAX);
 	assert_false(r->pend[0].hold.backlog);

@@ -380,13 +380,14 @@ static void *wait_in_vain(void *arg)
 
 enum { HANGING = 4711 }; /* a process */
 
-/* A reader whose thread waits, inside a read. */
+/* A reader whose thread waits, inside a read, and with it the samples that its ring had. */
 static struct reader *hang(struct fake *f, pid_t pid)
 {
 	struct cpu_slot *slot = &f->slots[0];
 	struct reader *r = begin(f);
 	_Atomic pid_t tid = 0;
 
+	reader_drain(r, 0, false);
 	assert_int_equal(pthread_create(&r->thread, NULL, wait_in_vain, (void *)&tid), 0);
 	while (!tid)
 		usleep(100);
@@ -399,6 +400,97 @@ static struct reader *hang(struct fake *f, pid_t pid)
 	slot->guard.turn |= 1;
 	epoch_enter(&f->targets.epoch, &slot->targets);
 	return r;
+}
+
+static void let_return(struct reader *r)
+{
+	sem_post(&over);
+	r->mem.returned = true;
+}
+
+/* A record, a sample that was queued, and one behind it that waits. */
+static struct reader *hang_between_samples(struct fake *f)
+{
+	struct reader *r;
+
+	sem_init(&over, 0, 0);
+	put_record(f);
+	fake_take(f, (struct fake_event){ .after = 1 });
+	fake_take(f, (struct fake_event){ .after = 2 });
+	r = hang(f, HANGING);
+	assert_int_equal(r->n_pend, 2);
+	r->pend[0].done = true;
+	return r;
+}
+
+static void wait_until_given_up(struct cpu_slot *slot)
+{
+	while (!reader_stuck(slot))
+		usleep(GUARD_HANGS_NS / 1000);
+}
+
+/* All that the ring had was taken out of it once, and the queue has the sample that waited. */
+static void expect_one(struct fake *f, const char *sample)
+{
+	assert_string_equal(fake_next(f), sample);
+	assert_int_equal(fake_sample(f)->sample.time, f->t + 2);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(f->n_side, 1);
+	assert_int_equal(f->slots[0].seen[0].n, 2);
+}
+
+/* What one that is given up has taken out of its ring the next one does not take again; what
+ * waited there waits for it. */
+static void what_waits_goes_to_the_next(void **state)
+{
+	struct fake *f = *state;
+	struct cpu_slot *slot = &f->slots[0];
+	struct reader *was = hang_between_samples(f);
+	uint64_t waits = was->pend[1].pos;
+
+	wait_until_given_up(slot);
+	assert_int_equal(f->page[0].data_tail, waits);
+	f->c.capture = &fake_capture;
+	live(f, nothing);
+	expect_one(f, "late a3 b3");
+	assert_int_equal(f->page[0].data_tail, f->page[0].data_head);
+	let_return(was);
+	assert_int_equal(reader_returned(slot), HANGING);
+}
+
+/* As long as no thread can be made, and the one that hung has returned meanwhile. */
+static void what_waits_is_kept(void **state)
+{
+	struct fake *f = *state;
+	struct cpu_slot *slot = &f->slots[0];
+	struct reader *was = hang_between_samples(f);
+
+	wait_until_given_up(slot);
+	let_return(was);
+	no_thread = true;
+	assert_int_equal(reader_start(&f->c, slot), -EAGAIN);
+	no_thread = false;
+	assert_int_equal(reader_returned(slot), 0);
+	f->c.capture = &fake_capture;
+	live(f, nothing);
+	expect_one(f, "late a3 b3");
+	assert_int_equal(reader_returned(slot), HANGING);
+}
+
+/* At the end nobody comes next. */
+static void what_waits_at_the_end_is_torn(void **state)
+{
+	struct fake *f = *state;
+	struct cpu_slot *slot = &f->slots[0];
+	struct reader *was = hang_between_samples(f);
+
+	reader_stop(slot);
+	expect_one(f, "torn");
+	assert_int_equal(fake_counted(f, torn_quarantined), 1);
+	reader_stop(slot);
+	assert_string_equal(fake_next(f), "");
+	let_return(was);
+	assert_int_equal(reader_returned(slot), HANGING);
 }
 
 /* A reader that hangs since the look before is given up. */
@@ -529,6 +621,9 @@ int main(void)
 		FAKE_TEST(who_is_woken),
 		FAKE_TEST(readers_that_hang),
 		FAKE_TEST(one_that_hangs_at_the_end),
+		FAKE_TEST(what_waits_goes_to_the_next),
+		FAKE_TEST(what_waits_is_kept),
+		FAKE_TEST(what_waits_at_the_end_is_torn),
 		FAKE_TEST(readers_have_numbers),
 		FAKE_TEST(a_reader_without_a_thread),
 	};
