@@ -119,8 +119,9 @@ static void read_until_stopped(struct reader *r)
 	/* A ring that is full already wakes nobody. */
 	since = now_ns();
 	reader_drain(r, 0, false);
+	if (!atomic_load_explicit(&r->slot->drained_ns, memory_order_relaxed))
+		r->first_pos = r->pos;
 	atomic_store_explicit(&r->slot->drained_ns, since, memory_order_release);
-	r->first_pos = r->pos;
 	if (atomic_fetch_add(&r->c->n_ready, 1) + 1 == r->c->n_slots)
 		sem_post(&r->c->all_ready);
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {

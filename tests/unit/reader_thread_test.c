@@ -331,6 +331,35 @@ static void by_when_its_ring_was_empty(void **state)
 	assert_true(f->slots[0].drained_ns == UINT64_MAX);
 }
 
+static bool lose(struct fake *f, struct reader *r, unsigned i)
+{
+	struct record lost;
+
+	record_begin(&lost, PERF_RECORD_LOST, 0);
+	record_u64(&lost, 1);
+	record_u64(&lost, 3);
+	record_trailer(&lost, FAKE_TID, f->t);
+	if (i == 0)
+		fake_write(f, 0, &lost);
+	return i == 0;
+}
+
+/* What a ring loses before it is emptied for the first time was lost before the recording. A reader
+ * that takes the place of another one finds a ring that was emptied. */
+static void what_a_ring_lost(void **state)
+{
+	struct fake *f = *state;
+
+	for (int before = 0; before < 2; before++) {
+		f->slots[0].drained_ns = before ? UINT64_MAX : 0;
+		f->n_side = 0;
+		put_record(f);
+		live(f, lose);
+		assert_string_equal(fake_next(f), "");
+		assert_int_equal(f->n_side, 1 + before);
+	}
+}
+
 /* --- woken, given up, taken back --- */
 
 static int kicks;
@@ -618,6 +647,7 @@ int main(void)
 		FAKE_TEST(a_reader_that_is_moved_at_its_end),
 		FAKE_TEST(the_last_one_that_is_ready),
 		FAKE_TEST(by_when_its_ring_was_empty),
+		FAKE_TEST(what_a_ring_lost),
 		FAKE_TEST(who_is_woken),
 		FAKE_TEST(readers_that_hang),
 		FAKE_TEST(one_that_hangs_at_the_end),
