@@ -261,6 +261,7 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot)
 	if (was)
 		was->n_pend = 0;
 	slot->reader = r;
+	slot->bare = false;
 	return 0;
 }
 

@@ -15,7 +15,7 @@
 struct reader;
 
 /* Start the slot's reader; in place of one that was given up it goes on where that stands in the
- * ring. 0 or -errno. */
+ * ring, and the slot is not bare any more. 0 or -errno. */
 int reader_start(struct reader_config *c, struct cpu_slot *slot);
 
 /* Bytes of memory that a reader takes. */

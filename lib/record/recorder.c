@@ -235,9 +235,10 @@ static void give_up(struct recorder *r, pid_t pid)
 /* Without one it is tried again at the next look; samples are lost meanwhile. */
 static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 {
+	bool was_bare = slot->bare;
 	int ret = reader_start(&r->config, slot);
 
-	if (ret < 0 && !slot->bare)
+	if (ret < 0 && !was_bare)
 		note_say(&r->o.note,
 			 "CPU %d is not sampled until there is a new reader in place of the one "
 			 "that hangs: %s",
@@ -245,7 +246,7 @@ static void replace_reader(struct recorder *r, struct cpu_slot *slot)
 			 ret == -EAGAIN ? "no thread can be made (ulimit -u, or pids.max of a "
 					  "cgroup)" :
 					  strerror(-ret));
-	if (ret == 0 && slot->bare)
+	if (ret == 0 && was_bare)
 		note_say(&r->o.note, "CPU %d is sampled again", slot->cpu);
 	slot->bare = ret < 0;
 }

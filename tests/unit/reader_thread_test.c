@@ -625,16 +625,20 @@ static void readers_have_numbers(void **state)
 	slot->index = 0;
 }
 
-/* No thread can be made: that is told, not a lack of memory. */
+/* No thread can be made: that is told, not a lack of memory. Whoever starts one later, after that
+ * nobody tries again. */
 static void a_reader_without_a_thread(void **state)
 {
 	struct fake *f = *state;
 
+	f->slots[0].bare = true;
 	no_thread = true;
 	assert_int_equal(reader_start(&f->c, &f->slots[0]), -EAGAIN);
 	no_thread = false;
 	assert_null(f->slots[0].reader);
+	assert_true(f->slots[0].bare);
 	live(f, nothing);
+	assert_false(f->slots[0].bare);
 }
 
 int main(void)
