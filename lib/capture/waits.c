@@ -710,9 +710,17 @@ pid_t waits_watch(struct waits *w)
 	while (reader_returned(&w->slot))
 		;
 	pid = w->slot.reader ? reader_stuck(&w->slot) : 0;
-	if (pid && start_reader(w) < 0)
-		STATS_ADD(w->c->stats, unread, 1);
+	if (pid || w->slot.bare)
+		w->slot.bare = start_reader(w) < 0;
+	/* Else what readers tell has no room soon, and samples wait for it. */
+	if (w->slot.bare && now_ns() - w->last_ns >= w->period_ns)
+		tick_at(w, now_ns());
 	return pid;
+}
+
+bool waits_bare(const struct waits *w)
+{
+	return w->slot.bare;
 }
 
 bool waits_stuck(const struct waits *w)

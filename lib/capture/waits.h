@@ -41,6 +41,10 @@ uint64_t waits_told_ns(const struct waits *w);
  * thread goes on. Else 0. */
 pid_t waits_watch(struct waits *w);
 
+/* Could no other thread go on? Then each waits_watch() tries it again, and waits that end until
+ * then are unread. */
+bool waits_bare(const struct waits *w);
+
 /* Does a thread hang in a read? It may come back at any time. */
 bool waits_stuck(const struct waits *w);
 

@@ -291,6 +291,24 @@ static int watch_namer(struct recorder *r)
 	return WATCH_MS;
 }
 
+/* Who reads waits is made anew, too; waits that end before are unread. How soon to look again. */
+static int watch_waits(struct recorder *r)
+{
+	bool was_bare = waits_bare(r->waits), bare;
+	pid_t pid = waits_watch(r->waits);
+
+	bare = waits_bare(r->waits);
+	if (pid)
+		give_up(r, pid);
+	if (bare && !was_bare)
+		note_say(&r->o.note,
+			 "waits are not read until there can be a new thread in place of the one "
+			 "that hangs (ulimit -u, or pids.max of a cgroup)");
+	if (was_bare && !bare)
+		note_say(&r->o.note, "waits are read again");
+	return bare ? BARE_MS : WATCH_MS;
+}
+
 /* Another CPU's ring may tell of a process's end before its fork is read. */
 static void drop_left(struct recorder *r)
 {
@@ -303,7 +321,7 @@ static void drop_left(struct recorder *r)
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
-	int soon = tracker_due_ms(&r->tracker, WATCH_MS), namer;
+	int soon = tracker_due_ms(&r->tracker, WATCH_MS), other;
 	char text[500];
 	pid_t back;
 
@@ -322,11 +340,10 @@ static int watch_readers(struct recorder *r)
 		if (slot->bare)
 			soon = MIN(soon, BARE_MS);
 	}
-	back = r->waits ? waits_watch(r->waits) : 0;
-	if (back)
-		give_up(r, back);
-	namer = watch_namer(r);
-	soon = MIN(soon, namer);
+	other = r->waits ? watch_waits(r) : WATCH_MS;
+	soon = MIN(soon, other);
+	other = watch_namer(r);
+	soon = MIN(soon, other);
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
 		note_say(

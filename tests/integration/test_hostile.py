@@ -331,6 +331,27 @@ def test_a_wait_of_who_does_not_come_out_of_an_execve_holds_up_nobody(py):
     enough(worked > 50, "only %d samples of the other: %s", worked, run)
 
 
+@harness.one_python
+@harness.seconds(90)
+def test_waits_without_a_reader_get_one_when_there_can_be_one(py):
+    """In place of one that hangs, while a cgroup allows no thread more."""
+    need_root()
+    need_fifo()
+    trap, lock, end = to_be_locked(py, py.path, "-c", LOCKED_PYTHON, "300")
+    group, _ = machine.cgroup("pids")
+    recorder = Recorder("-p", trap.pid, "--mode", "wall", "-o", "a.folded").attached()
+    harness.write(os.path.join(group, "cgroup.procs"), str(recorder.pid))
+    harness.write(os.path.join(group, "pids.max"), "1")
+    lock()
+    harness.until(lambda: "waits are not read until" in recorder.text(1), "nobody reads waits")
+    harness.write(os.path.join(group, "pids.max"), "max")
+    harness.until(lambda: "waits are read again" in recorder.text(1), "they are read")
+    recorder.signal(signal.SIGINT)
+    harness.until(lambda: "samples=" in recorder.text(1), "it ends")
+    end()
+    recorder.wait(10)
+
+
 STACK_TRAP = """
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

@@ -79,6 +79,16 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 	return gate.nudged ? EINTR : 0;
 }
 
+static bool no_thread;
+
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg)
+{
+	int (*f)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		dlsym(RTLD_NEXT, "pthread_create");
+
+	return no_thread ? EAGAIN : f(t, a, run, arg);
+}
+
 /* It is told to stop by now: no tick comes before that. */
 int pthread_timedjoin_np(pthread_t thread, void **ret, const struct timespec *until)
 {
@@ -1029,28 +1039,40 @@ static void a_read_hangs_at_the_end(void **state)
 	close(gate.hang[0]);
 }
 
-/* One that hangs before is told as unread when it is over, and not read again. */
-static void a_read_hangs(void **state)
+/* The read of a wait does. */
+static void hang(struct fix *x)
 {
-	struct fix *x = *state;
-	struct epoch *epoch = &x->f->targets.epoch;
-	uint64_t retired;
-	pid_t pid = 0;
-
-	begin(x);
 	post(x, 0, FAKE_TID, x->tick - 1000, "out");
 	assert_int_equal(0, pipe(gate.hang));
 	gate.hangs = true;
 	sem_post(&gate.go);
 	while (!gate.hung)
 		usleep(100);
-	retired = epoch_retire(epoch);
-	assert_true(epoch_safe(epoch, NULL) < retired); /* it may use what it has found */
+}
+
+static void wait_until_given_up(struct fix *x)
+{
+	pid_t pid = 0;
+
 	while (!pid)
 		pid = waits_watch(x->w);
 	assert_int_equal(getpid(), pid);
 	gate.hangs = false;
 	close(gate.hang[1]);
+}
+
+/* One that hangs before is told as unread when it is over, and not read again. */
+static void a_read_hangs(void **state)
+{
+	struct fix *x = *state;
+	struct epoch *epoch = &x->f->targets.epoch;
+	uint64_t retired;
+
+	begin(x);
+	hang(x);
+	retired = epoch_retire(epoch);
+	assert_true(epoch_safe(epoch, NULL) < retired); /* it may use what it has found */
+	wait_until_given_up(x);
 	arrive(x);
 	assert_true(epoch_safe(epoch, NULL) >= retired);
 	post(x, 0, FAKE_TID, x->tick - 500, "in");
@@ -1058,6 +1080,39 @@ static void a_read_hangs(void **state)
 	expect_sample(x, "torn sleep unread", FAKE_TID, x->tick - x->distance - 500);
 	expect_none(x);
 	assert_int_equal(1, fake_counted(x->f, waits_unread));
+	while (waits_stuck(x->w))
+		waits_watch(x->w);
+	close(gate.hang[0]);
+}
+
+/* While no thread can be made in its place nothing is read: waits that end are unread, and what
+ * readers tell takes no room. Then there is one. */
+static void nobody_reads(void **state)
+{
+	struct fix *x = *state;
+	uint64_t in;
+
+	begin(x);
+	hang(x);
+	no_thread = true;
+	wait_until_given_up(x);
+	in = waits_told_ns(x->w);
+	assert_in_range(in, x->tick + 1, now_ns());
+	assert_true(waits_bare(x->w));
+	post(x, 0, FAKE_TID, in, "in");
+	while (waits_told_ns(x->w) <= in)
+		assert_int_equal(0, waits_watch(x->w));
+	expect_sample(x, "torn sleep unread", FAKE_TID, in);
+	post(x, 0, FAKE_TID + 1, in + 1, "out");
+	no_thread = false;
+	while (waits_bare(x->w))
+		waits_watch(x->w);
+	arrive(x);
+	let_go(x);
+	expect_sample(x, "nopython sleep", FAKE_TID + 1, in + 1);
+	expect_none(x);
+	assert_int_equal(1, fake_counted(x->f, waits_unread));
+	assert_int_equal(0, fake_counted(x->f, side_lost));
 	while (waits_stuck(x->w))
 		waits_watch(x->w);
 	close(gate.hang[0]);
@@ -1114,6 +1169,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_joins_asleep_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs_at_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs, setup, teardown),
+		cmocka_unit_test_setup_teardown(nobody_reads, setup, teardown),
 		cmocka_unit_test_setup_teardown(ends_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(ticks_come_at_random, setup, teardown),
 	};
