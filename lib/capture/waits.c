@@ -705,17 +705,19 @@ uint64_t waits_told_ns(const struct waits *w)
 
 pid_t waits_watch(struct waits *w)
 {
-	pid_t pid;
+	pid_t pid = w->slot.reader ? reader_stuck(&w->slot) : 0;
 
-	while (reader_returned(&w->slot))
-		;
-	pid = w->slot.reader ? reader_stuck(&w->slot) : 0;
 	if (pid || w->slot.bare)
 		w->slot.bare = start_reader(w) < 0;
 	/* Else what readers tell has no room soon, and samples wait for it. */
 	if (w->slot.bare && now_ns() - w->last_ns >= w->period_ns)
 		tick_at(w, now_ns());
 	return pid;
+}
+
+pid_t waits_returned(struct waits *w)
+{
+	return reader_returned(&w->slot);
 }
 
 bool waits_bare(const struct waits *w)

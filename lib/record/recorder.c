@@ -295,8 +295,11 @@ static int watch_namer(struct recorder *r)
 static int watch_waits(struct recorder *r)
 {
 	bool was_bare = waits_bare(r->waits), bare;
-	pid_t pid = waits_watch(r->waits);
+	pid_t pid;
 
+	while ((pid = waits_returned(r->waits)))
+		tracker_release(&r->tracker, pid);
+	pid = waits_watch(r->waits);
 	bare = waits_bare(r->waits);
 	if (pid)
 		give_up(r, pid);

@@ -1007,6 +1007,20 @@ static void ends_late(void **state)
 	assert_string_equal("over", next(x, &over));
 }
 
+/* The read that hung ends, of which whoever left the process alone is told. */
+static void expect_returned(struct fix *x)
+{
+	pid_t pid;
+
+	assert_true(waits_stuck(x->w));
+	while (!(pid = waits_returned(x->w)))
+		usleep(100);
+	assert_int_equal(getpid(), pid);
+	assert_int_equal(0, waits_returned(x->w));
+	assert_false(waits_stuck(x->w));
+	close(gate.hang[0]);
+}
+
 /* A read that hangs as it ends takes no other wait with it: what was read is given, what was
  * not is told. */
 static void a_read_hangs_at_the_end(void **state)
@@ -1034,9 +1048,7 @@ static void a_read_hangs_at_the_end(void **state)
 	expect_none(x);
 	assert_int_equal(2, fake_counted(x->f, waits_unread));
 	close(gate.hang[1]);
-	while (waits_stuck(x->w))
-		waits_watch(x->w);
-	close(gate.hang[0]);
+	expect_returned(x);
 }
 
 /* The read of a wait does. */
@@ -1080,9 +1092,7 @@ static void a_read_hangs(void **state)
 	expect_sample(x, "torn sleep unread", FAKE_TID, x->tick - x->distance - 500);
 	expect_none(x);
 	assert_int_equal(1, fake_counted(x->f, waits_unread));
-	while (waits_stuck(x->w))
-		waits_watch(x->w);
-	close(gate.hang[0]);
+	expect_returned(x);
 }
 
 /* While no thread can be made in its place nothing is read: waits that end are unread, and what
@@ -1113,9 +1123,7 @@ static void nobody_reads(void **state)
 	expect_none(x);
 	assert_int_equal(1, fake_counted(x->f, waits_unread));
 	assert_int_equal(0, fake_counted(x->f, side_lost));
-	while (waits_stuck(x->w))
-		waits_watch(x->w);
-	close(gate.hang[0]);
+	expect_returned(x);
 }
 
 /* --- ticks --- */
