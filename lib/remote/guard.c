@@ -86,10 +86,10 @@ pid_t guard_stuck(struct guard *g, pid_t tid)
 	}
 	if (now - g->since_ns < GUARD_HANGS_NS)
 		return 0;
-	/* One that waits for its CPU does not hang, nor does one whose state can't be read for
-	 * want of descriptors. */
+	/* One that waits for its CPU does not hang, and may do that for a while where its state
+	 * can't be read for want of descriptors. */
 	state = proc_state(getpid(), tid);
-	if (state == 'R' || !state)
+	if (state == 'R' || (!state && now - g->since_ns < GUARD_UNKNOWN_NS))
 		return 0;
 	pid = atomic_load_explicit(&g->reading, memory_order_relaxed);
 	/* To an even value that the stuck thread does not expect. */

@@ -16,8 +16,8 @@
 #include "remote_mem.h"
 
 /* A read hangs when it sleeps for longer. Many a read sleeps for less: its target changes its
- * own maps just then. */
-enum { GUARD_HANGS_NS = 10000000 };
+ * own maps just then. GUARD_UNKNOWN_NS: where nobody can tell whether it sleeps. */
+enum { GUARD_HANGS_NS = 10000000, GUARD_UNKNOWN_NS = 1000000000 };
 
 /* Outlives the threads that use it, one after the other. */
 struct guard {

@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #include "fake_drain.h"
 
@@ -592,6 +593,29 @@ static void one_that_hangs_at_the_end(void **state)
 	assert_int_equal(reader_returned(slot), HANGING);
 }
 
+/* Without a descriptor nobody can say whether it waits for its CPU: it has a second then. */
+static void one_that_hangs_without_descriptors(void **state)
+{
+	struct fake *f = *state;
+	struct cpu_slot *slot = &f->slots[0];
+	struct rlimit was, none;
+	struct reader *r;
+
+	sem_init(&over, 0, 0);
+	r = hang(f, HANGING);
+	assert_int_equal(reader_stuck(slot), 0);
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = (struct rlimit){ .rlim_max = was.rlim_max };
+	setrlimit(RLIMIT_NOFILE, &none);
+	slot->guard.since_ns -= SECOND / 2;
+	assert_int_equal(reader_stuck(slot), 0);
+	slot->guard.since_ns -= SECOND / 2;
+	assert_int_equal(reader_stuck(slot), HANGING);
+	setrlimit(RLIMIT_NOFILE, &was);
+	let_return(r);
+	assert_int_equal(reader_returned(slot), HANGING);
+}
+
 /* Codes bear the number of their reader, and those of the one before are gone: when the
  * numbers are used up they begin anew. */
 static void readers_have_numbers(void **state)
@@ -655,6 +679,7 @@ int main(void)
 		FAKE_TEST(who_is_woken),
 		FAKE_TEST(readers_that_hang),
 		FAKE_TEST(one_that_hangs_at_the_end),
+		FAKE_TEST(one_that_hangs_without_descriptors),
 		FAKE_TEST(what_waits_goes_to_the_next),
 		FAKE_TEST(what_waits_is_kept),
 		FAKE_TEST(what_waits_at_the_end_is_torn),
