@@ -25,6 +25,7 @@
 	X(awaiting_unknown, "stacks joined up to a task whose awaiting ones can't be read")  \
 	X(tasks_unknown, "stacks of Pythons whose asyncio tasks can't be read: not joined")  \
 	X(search_ended, "native stacks cut: too much on them looked like the way on")        \
+	X(code_hangs, "native stacks cut at code in no file that hangs who reads it")        \
 	X(late_backlog, "late: several samples waited when the reader came")                 \
 	X(late_gap, "late: the thread ran on before it was held")                            \
 	X(late_loop, "of them: in a loop, as counted instructions tell")                     \

@@ -36,6 +36,9 @@ static const struct {
 	{ offsetof(struct stats, halted),
 	  "a SIGSTOP stopped a process that --capture stop traces: a parent that waits to trace "
 	  "it can't, and waits for ever; --capture preempt or async let it" },
+	{ offsetof(struct stats, code_hangs),
+	  "a process has code in no file that hangs who reads it: native stacks are cut there "
+	  "until it does not (code_hangs= with -v)" },
 	{ offsetof(struct stats, unlined),
 	  "Python functions say that they have more lines than perf.data has room for: some "
 	  "have no lines from here on" },

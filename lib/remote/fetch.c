@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/sparse.h"
 #include "base/work.h"
 #include "sys/proc.h"
+
+enum { PIECE = 64 << 10, STACK_BYTES = 512 << 10 };
 
 struct fetch {
 	pid_t pid;
@@ -17,6 +20,8 @@ struct fetch {
 	struct work work;
 	_Atomic int refs; /* the thread's and the owner's */
 	_Atomic bool done;
+	bool failed;	   /* once @done */
+	_Atomic bool left; /* nobody wants the rest */
 	unsigned char bytes[];
 };
 
@@ -26,13 +31,22 @@ static void drop(struct fetch *f)
 		free(f);
 }
 
+static bool read_all(struct fetch *f, struct rmem *m)
+{
+	for (size_t at = 0; at < f->n; at += PIECE)
+		if (atomic_load(&f->left) ||
+		    rmem_read(m, f->lo + at, f->bytes + at, MIN(f->n - at, (size_t)PIECE)) < 0)
+			return false;
+	return true;
+}
+
 /* What was read was the process's that is meant, or it does not count. */
 static bool get(struct fetch *f, struct rmem *m)
 {
 	_cleanup_close_ int fd = proc_pidfd(f->pid);
 
-	return fd >= 0 && proc_was_there(f->pid, f->since_ns) &&
-	       rmem_read(m, f->lo, f->bytes, f->n) == 0 && !proc_has_ended(fd);
+	return fd >= 0 && proc_was_there(f->pid, f->since_ns) && read_all(f, m) &&
+	       !proc_has_ended(fd);
 }
 
 static void *fetch_main(void *arg)
@@ -42,29 +56,44 @@ static void *fetch_main(void *arg)
 
 	work_own = &f->work;
 	rmem_live_init(&m, f->pid);
-	if (!get(f, &m.base))
-		f->n = 0;
+	f->failed = !get(f, &m.base);
 	atomic_store_explicit(&f->done, true, memory_order_release);
 	drop(f);
 	return NULL;
+}
+
+static int start_thread(struct fetch *f)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int code;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	code = pthread_create(&thread, &attr, fetch_main, f);
+	pthread_attr_destroy(&attr);
+	return code;
 }
 
 struct fetch *fetch_start(pid_t pid, uint64_t since_ns, raddr lo, raddr hi)
 {
 	size_t n = hi - lo < FETCH_MAX ? hi - lo : FETCH_MAX;
 	struct fetch *f = malloc(sizeof(*f) + n);
-	pthread_t thread;
 
 	if (!f)
 		return NULL;
 	*f = (struct fetch){ .pid = pid, .since_ns = since_ns, .lo = lo, .n = n };
 	atomic_init(&f->refs, 2);
-	if (pthread_create(&thread, NULL, fetch_main, f)) {
-		free(f);
-		return NULL;
-	}
-	pthread_detach(thread);
-	return f;
+	if (start_thread(f) == 0)
+		return f;
+	free(f);
+	return NULL;
+}
+
+pid_t fetch_pid(const struct fetch *f)
+{
+	return f->pid;
 }
 
 bool fetch_done(const struct fetch *f, pid_t *pid, raddr *lo, struct bytes *ret)
@@ -73,7 +102,7 @@ bool fetch_done(const struct fetch *f, pid_t *pid, raddr *lo, struct bytes *ret)
 		return false;
 	*pid = f->pid;
 	*lo = f->lo;
-	*ret = (struct bytes){ .at = f->bytes, .n = f->n };
+	*ret = (struct bytes){ .at = f->bytes, .n = f->failed ? 0 : f->n };
 	return true;
 }
 
@@ -87,6 +116,12 @@ bool fetch_wait(const struct fetch *f, int ms)
 		nanosleep(&step, NULL);
 	}
 	return atomic_load_explicit(&f->done, memory_order_acquire);
+}
+
+void fetch_leave(struct fetch *f)
+{
+	atomic_store(&f->left, true);
+	sparse_drop(f->bytes, f->n);
 }
 
 void fetch_release(struct fetch *f)

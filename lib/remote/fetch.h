@@ -17,12 +17,18 @@ enum { FETCH_MAX = 4 << 20 };
  * NULL: no memory or thread. */
 struct fetch *fetch_start(pid_t pid, uint64_t since_ns, raddr lo, raddr hi);
 
+/* Whose memory it is. */
+pid_t fetch_pid(const struct fetch *f);
+
 /* Has it ended? Then *@ret is what was read, empty if that failed; valid until
  * fetch_release(). */
 bool fetch_done(const struct fetch *f, pid_t *pid, raddr *lo, struct bytes *ret);
 
 /* Wait for its end, at most @ms. True if it ended. */
 bool fetch_wait(const struct fetch *f, int ms);
+
+/* It hangs: no more than has begun is read, what was read is lost, and takes no memory. */
+void fetch_leave(struct fetch *f);
 
 /* Free it, or, if it still hangs, let it go. NULL is allowed. */
 void fetch_release(struct fetch *f);

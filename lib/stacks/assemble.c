@@ -279,6 +279,8 @@ static bool push_user(struct building *b)
 	b->hides_line = s.hides_line;
 	if (s.search_ended)
 		STATS_ADD(b->a->c.stats, search_ended, 1);
+	if (s.code_hangs)
+		STATS_ADD(b->a->c.stats, code_hangs, 1);
 	if (in->undecided && s.bare && !leaf_is_eval(b))
 		in->prov = PROV_NOPYTHON;
 	check_unseen(b, s.eval || (!in->native.regs && leaf_is_eval(b)));

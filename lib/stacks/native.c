@@ -3,6 +3,7 @@
 
 #include "arch/arch.h"
 #include "base/base.h"
+#include "base/clock.h"
 #include "modules/codefile.h"
 #include "remote/fetch.h"
 #include "stacks/jitted.h"
@@ -13,6 +14,8 @@ enum {
 	MAX_RUNS = 16,
 	MAX_LOOKS = 2048, /* at words of one stack that are addresses of code */
 	CODE_MS = 20,
+	CODE_HANGS_NS = 100000000, /* then others' code is read */
+	MOST_LEFT = 64,		   /* reads that hang; then no code is read any more */
 	MAX_ITEMS = MAX_FRAMES + PYWALK_MAX_FRAMES + MAX_RUNS + 2,
 };
 
@@ -23,6 +26,8 @@ struct native {
 	struct spaces *spaces;
 	struct symbolizer *symbols;
 	struct fetch *code; /* being read, or NULL */
+	uint64_t code_ns;   /* since when */
+	struct fetch *left[MOST_LEFT]; /* reads that hang */
 	struct codefile files;
 	/* scratch memory: of the last stack that was unwound */
 	struct unwind_frame frame[MAX_FRAMES];
@@ -40,6 +45,7 @@ struct unwinding {
 	uint32_t n_frames, n_runs; /* in the scratch memory of @n */
 	uint32_t n_looks;	   /* at words that are addresses of code */
 	bool search_ended;	   /* there were more of these than are looked at */
+	bool code_hangs;
 };
 
 struct native *native_create(struct symbolizer *symbols, const struct unwind_other *other)
@@ -66,6 +72,8 @@ void native_destroy(struct native *n)
 	if (!n)
 		return;
 	fetch_release(n->code);
+	for (size_t i = 0; i < MOST_LEFT; i++)
+		fetch_release(n->left[i]);
 	codefile_deinit(&n->files);
 	unwinder_destroy(n->unwinder);
 	if (n->other)
@@ -89,16 +97,56 @@ static void take_code(struct native *n)
 	n->code = NULL;
 }
 
+/* A read that hangs keeps nobody else's waiting. */
+static void leave_behind(struct native *n)
+{
+	bool hangs = n->code && now_ns() - n->code_ns > CODE_HANGS_NS;
+
+	for (size_t i = 0; i < MOST_LEFT; i++) {
+		struct fetch **left = &n->left[i];
+
+		if (*left && fetch_wait(*left, 0)) {
+			fetch_release(*left);
+			*left = NULL;
+		}
+		if (hangs && !*left) {
+			fetch_leave(n->code);
+			*left = n->code;
+			n->code = NULL;
+			hangs = false;
+		}
+	}
+}
+
+/* Does a read of @pid's code hang, or do too many? */
+static bool code_hangs(const struct native *n, pid_t pid)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < MOST_LEFT; i++) {
+		if (n->left[i] && fetch_pid(n->left[i]) == pid)
+			return true;
+		left += n->left[i] != NULL;
+	}
+	return left == MOST_LEFT && n->code;
+}
+
 /* Read the code that @s ended in. False: it takes too long to wait for; later stacks will
  * have it. */
 static bool get_code(struct unwinding *u, const struct unwind_stack *s)
 {
-	if (!s->want_hi || u->n->code)
+	struct native *n = u->n;
+
+	if (!s->want_hi)
 		return false;
-	u->n->code = fetch_start(u->in->pid, u->in->time, s->want_lo, s->want_hi);
-	if (!u->n->code || !fetch_wait(u->n->code, CODE_MS))
+	u->code_hangs = u->code_hangs || code_hangs(n, u->in->pid);
+	if (u->code_hangs || n->code)
 		return false;
-	take_code(u->n);
+	n->code = fetch_start(u->in->pid, u->in->time, s->want_lo, s->want_hi);
+	n->code_ns = now_ns();
+	if (!n->code || !fetch_wait(n->code, CODE_MS))
+		return false;
+	take_code(n);
 	return true;
 }
 
@@ -331,6 +379,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 	struct native_stack ret = { .item = n->item, .frame = n->frame, .symbol = n->symbol };
 
 	take_code(n);
+	leave_behind(n);
 	if (in->regs)
 		unwind_all(&u, in->regs);
 	for (uint32_t i = 0; i < u.n_frames; i++) {
@@ -346,5 +395,6 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 		ret.eval |= n->item[i].kind <= MERGE_EVAL &&
 			    n->hint[n->item[i].i] == MERGE_IS_EVAL;
 	ret.search_ended = u.search_ended;
+	ret.code_hangs = u.code_hangs;
 	return ret;
 }

@@ -39,6 +39,7 @@ struct native_stack {
 	const struct unwind_frame *frame; /* that MERGE_NATIVE and MERGE_EVAL speak of */
 	const struct symbol *symbol;	  /* of frame[i] */
 	bool search_ended; /* it is cut, for too much on it looked like the way on */
+	bool code_hangs;   /* it is cut at code in no file, which hangs who reads it */
 	bool hides_line;   /* the innermost Python frame's line can't be told (jitted) */
 	bool bare; /* whole, all named, and no activation of the evaluation loop in it */
 	bool eval; /* by its name one of what is in @item is an activation of the evaluation loop */

@@ -4,14 +4,17 @@
  * them looks like it.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -22,15 +25,15 @@
 #include "stacks/native.h"
 #include "sys/proc_maps.h"
 
-static _Atomic bool hangs;    /* reads do, of others than this thread ... */
-static _Atomic unsigned slow; /* ... or take so many us */
+static _Atomic pid_t hangs;   /* reads of this process do, of others than this thread ... */
+static _Atomic unsigned slow; /* ... or each takes so many us */
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
 			 const struct iovec *from, unsigned long n_from, unsigned long flags)
 {
 	if (slow && gettid() != getpid())
 		usleep(slow);
-	while (hangs && gettid() != getpid())
+	while (hangs == pid && gettid() != getpid())
 		usleep(100);
 	return syscall(SYS_process_vm_readv, pid, to, n_to, from, n_from, flags);
 }
@@ -341,15 +344,15 @@ static uint64_t stands(char letter)
 			       into_loop();
 }
 
-/* A stack of such frames up to a thread's start, innermost first; the activation is in the
+/* A stack of such frames of @pid, up to a thread's start, innermost first; the activation is in the
  * first L. */
-static struct native_stack drawn(const char *letters, struct native_input in)
+static struct native_stack drawn_of(pid_t pid, const char *letters, struct native_input in)
 {
 	static struct pystack_anchor anchor;
 	struct unwind_regs regs;
 	size_t at = 0;
 
-	in.pid = getpid(), in.time = now_ns(), in.regs = &regs, in.anchor = &anchor;
+	in.pid = pid, in.time = now_ns(), in.regs = &regs, in.anchor = &anchor;
 	in.mem.piece[0] = (struct unwind_piece){ SP, { (void *)words, 64 * 8 } };
 	anchor = (struct pystack_anchor){ .n = 1 };
 	memset(words, 0, 64 * 8);
@@ -361,6 +364,11 @@ static struct native_stack drawn(const char *letters, struct native_input in)
 		words[at++] = c[1] ? stands(c[1]) : 0;
 	}
 	return native_stack(native, &in);
+}
+
+static struct native_stack drawn(const char *letters, struct native_input in)
+{
+	return drawn_of(getpid(), letters, in);
 }
 
 static const struct native_input jitted = { .may_be_jitted = true,
@@ -412,13 +420,58 @@ static void code_that_comes_late(void **state)
 	time_t begin;
 
 	map_more();
-	hangs = true;
+	hangs = getpid();
 	for (int i = 0; i < 2; i++)
 		assert_true(drawn("ML", jitted).frame[0].cfa != SP + 16);
-	hangs = false;
+	hangs = 0;
 	begin = time(NULL);
 	while (drawn("ML", jitted).frame[0].cfa != SP + 16)
 		assert_true(time(NULL) - begin < 20);
+	munmap(jit_page, 4096);
+}
+
+/* A process like this one, with all its maps. */
+static pid_t twin(void)
+{
+	struct side side = { .kind = SIDE_FORK, .u.fork.ppid = getpid(), .u.fork.ptid = getpid() };
+
+	side.pid = side.tid = fork();
+	if (side.pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (side.pid == 0)
+		pause();
+	side.time = now_ns();
+	spaces_side(symbolizer_spaces(symbols), &side);
+	return side.pid;
+}
+
+/* In the end it is known where @pid's code goes on. */
+static void is_read_soon(pid_t pid)
+{
+	time_t begin = time(NULL);
+
+	while (drawn_of(pid, "ML", jitted).frame[0].cfa != SP + 16)
+		assert_true(time(NULL) - begin < 20);
+}
+
+/* Code of one process that hangs who reads it keeps no other's from being read; of that one it is
+ * read once it does not. */
+static void code_that_hangs(void **state)
+{
+	pid_t child;
+
+	map_more();
+	hangs = child = twin();
+	assert_false(drawn_of(child, "ML", jitted).code_hangs);
+	is_read_soon(getpid());
+	assert_true(drawn_of(child, "ML", jitted).code_hangs);
+	assert_true(drawn_of(child, "ML", jitted).frame[0].cfa != SP + 16);
+	assert_false(drawn_of(child, "L", jitted).code_hangs);
+	hangs = 0;
+	is_read_soon(child);
+	assert_false(drawn_of(child, "ML", jitted).code_hangs);
+	kill(child, SIGKILL);
+	assert_int_equal(child, waitpid(child, NULL, 0));
 	munmap(jit_page, 4096);
 }
 
@@ -670,7 +723,7 @@ int main(void)
 #ifdef __x86_64__
 		TEST(guesses_end),	     TEST(code_without_a_file),
 		TEST(lines_that_hide),	     TEST(lines_without_a_jit),
-		TEST(code_that_comes_late),
+		TEST(code_that_comes_late),  TEST(code_that_hangs),
 		TEST(code_that_is_waited_for),
 		TEST(lines_behind_a_gap),    TEST(ends_have_names),
 		TEST(no_way_behind_a_start), TEST(of_a_stripped_interpreter),
