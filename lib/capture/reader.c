@@ -21,9 +21,11 @@ enum { JOIN_NS = 50000000, STACK_BYTES = 512 << 10 };
 
 enum { SHED_MS = 10, IDLE_MS = -1, THREADS_MS = 3 };
 
-/* Nanoseconds left of a second whose budget is used up, else 0. */
+/* Nanoseconds left of a second whose budget is used up, else 0. What was beyond is paid by the
+ * seconds that follow. */
 static uint64_t over_budget(struct reader *r)
 {
+	uint64_t budget = r->c->hold_budget * SECOND / 100;
 	uint64_t now = r->woke_ns = now_ns();
 	uint64_t quiet =
 		atomic_load_explicit(&r->slot->handover.quiet_until, memory_order_acquire);
@@ -31,10 +33,10 @@ static uint64_t over_budget(struct reader *r)
 	if (quiet) /* until the tracer has ended it */
 		return quiet > now ? quiet - now : 1;
 	if (now - r->window_ns >= SECOND) {
+		r->held_ns -= MIN(r->held_ns, (now - r->window_ns) / SECOND * budget);
 		r->window_ns = now;
-		r->held_ns = 0;
 	}
-	if (r->held_ns * 100 < r->c->hold_budget * SECOND)
+	if (r->held_ns < budget)
 		return 0;
 	return SECOND - (now - r->window_ns);
 }

@@ -134,16 +134,21 @@ static const struct {
 	uint64_t since, held; /* ns: how long this second has lasted, and of it holds */
 	uint64_t quiet_until;
 	uint64_t left; /* 0: nothing is shed */
+	uint64_t paid; /* of the holds, by that second and those since */
 } budgets[] = {
-	{ 0, SPENT - 1, 0, 0 },
-	{ 0, SPENT, 0, SECOND },
-	{ SECOND / 2, SPENT, 0, SECOND / 2 },
-	{ SECOND - 1, SECOND, 0, 1 },
-	{ SECOND, SECOND, 0, 0 }, /* that was another one */
+	{ 0, SPENT - 1, 0, 0, 0 },
+	{ 0, SPENT, 0, SECOND, 0 },
+	{ SECOND / 2, SPENT, 0, SECOND / 2, 0 },
+	{ SECOND - 1, SECOND, 0, 1, 0 },
+	{ SECOND, SPENT, 0, 0, SPENT }, /* that was another one */
+	{ SECOND, 2 * SPENT - 1, 0, 0, SPENT },
+	{ SECOND, 2 * SPENT, 0, SECOND, SPENT },
+	{ 3 * SECOND, 4 * SPENT, 0, SECOND, 3 * SPENT },
+	{ 5 * SECOND, 4 * SPENT, 0, 0, 4 * SPENT },
 	/* Threads are quiet until the tracer ends that, also if it is late. */
-	{ 0, 0, NOW - 5, 1 },
-	{ 0, 0, NOW, 1 },
-	{ 0, 0, NOW + 7, 7 },
+	{ 0, 0, NOW - 5, 1, 0 },
+	{ 0, 0, NOW, 1, 0 },
+	{ 0, 0, NOW + 7, 7, 0 },
 };
 
 static struct {
@@ -168,8 +173,9 @@ static bool spend(struct fake *f, struct reader *r, unsigned i)
 		assert_int_equal(f->c.over_budget, i >= 2);
 		assert_int_equal(fake_counted(f, shed), shed.n);
 		assert_int_equal(r->woke_ns, NOW);
-		assert_int_equal(r->held_ns, i == 5 ? 0 : budgets[i - 1].held);
-		assert_int_equal(r->window_ns, NOW - (i == 5 ? 0 : budgets[i - 1].since));
+		assert_int_equal(r->held_ns, budgets[i - 1].held - budgets[i - 1].paid);
+		assert_int_equal(r->window_ns,
+				 NOW - (budgets[i - 1].paid ? 0 : budgets[i - 1].since));
 	}
 	if (i == ARRAY_SIZE(budgets)) {
 		f->slots[0].handover.quiet_until = 0;
