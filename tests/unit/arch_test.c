@@ -2,13 +2,9 @@
  *
  * arch - functions that return a variable, as compilers write them for each processor.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "arch/arch.h"
 #include "base/base.h"
 

@@ -2,11 +2,7 @@
  *
  * ask: what is told of looks that hang.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <errno.h>
 #include <semaphore.h>
 #include <stdio.h>

@@ -6,14 +6,9 @@
  * Assembled: names of native frames, "f0:10" Python frames with their lines, marks in
  * brackets.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "../own_spaces.h"
 #include "arch/arch.h"
 #include "base/base.h"

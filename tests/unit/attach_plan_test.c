@@ -4,11 +4,8 @@
  * what is refused could not have fitted.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

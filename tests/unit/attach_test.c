@@ -4,11 +4,8 @@
  * the rings.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <unistd.h>
 
 #include "attach/attach.h"

@@ -3,13 +3,9 @@
  * births: what records tell of execs and of mapped code, also those that wrap and those that
  * come in another order than they were written.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "targets/births.h"
 #include "perf_records.h"
 #include "targets/target.h"

@@ -2,12 +2,7 @@
  *
  * books: what is counted equals what is sampled, lost and uncounted.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/base.h"
 #include "record/books.h"
 

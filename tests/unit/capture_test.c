@@ -4,13 +4,9 @@
  * picks; and what captures do that have nothing of their own to do.
  */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "capture/capture.h"
 #include "capture/preempt.h"

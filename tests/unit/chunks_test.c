@@ -3,14 +3,10 @@
  * chunks_test - pieces do not overlap, memory is used again, and what is not needed any more
  * goes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "base/chunks.h"
 

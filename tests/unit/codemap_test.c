@@ -2,11 +2,8 @@
  *
  * codemap_test - what JITs write down, in both formats: whole, in pieces and damaged.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 #include <errno.h>
 #include <sys/mman.h>
 

@@ -3,16 +3,12 @@
  * comms_test - names, forks and ends in, who is called what out.
  */
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "../../output/comms.h"
 
 static void is(const struct comms *c, pid_t tid, uint32_t name, uint32_t title)

@@ -2,12 +2,7 @@
  *
  * counts: differences by event and thread.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "no_memory.h"
 
 #include "sample/counts.h"

@@ -4,12 +4,9 @@
  * books, who came onto a CPU as the kernel's table tells; and programs that are recognised.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include <linux/bpf.h>
 #include <sys/ioctl.h>

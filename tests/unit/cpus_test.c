@@ -3,12 +3,8 @@
  * cpus, and where a cgroup's real-time budget is written: both pure.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "sys/cpus.h"
 #include "sys/realtime.h"

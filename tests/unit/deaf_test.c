@@ -3,11 +3,7 @@
  * deaf: which threads' events send the signal of --capture stop. The threads are real; a pipe
  * stands for each one's event, and tells whether it would send one. Time is played.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>

@@ -4,12 +4,8 @@
  * builds differ where their headers do, and nothing implausible gets through.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "debug_offsets_fixtures.h"
 #include "offsets/debug_offsets.h"
 

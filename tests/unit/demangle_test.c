@@ -3,12 +3,8 @@
  * demangle_test - C++ and Rust names, also as hostile as they come.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "names/demangle.h"
 #include "base/strtab.h"
 #include "names/symnames.h"

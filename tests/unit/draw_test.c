@@ -2,13 +2,9 @@
  *
  * draw: distances are those of the generator that its authors published, and lie around the mean.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "base/draw.h"
 

@@ -3,14 +3,10 @@
  * elffunc_test - symbol tables made up of any symbols and versions: each function is told with
  * its address and whether programs linked today get it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "elf/elffunc.h"
 #include "elf_file.h"
 #include "any.h"

@@ -7,12 +7,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "no_memory.h"
 
 #include "arch/arch.h"

@@ -4,15 +4,11 @@
  * also where a queue has no room.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/stats.h"
 #include "capture/reader_int.h"
 #define seen seen_code /* the readers have another struct of that name */

@@ -3,13 +3,9 @@
  * epoch: what a user may still hold is not freed, also while many enter, look and leave.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/epoch.h"
 
 static void nobody_holds(void **state)

@@ -2,12 +2,7 @@
  *
  * event_ids: what was added is found, what was not is no event, and room is told truly.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "watch/event_ids.h"
 
 static void found_again(void **state)

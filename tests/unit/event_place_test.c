@@ -3,11 +3,7 @@
  * event_place: where events count, for every combination of rights and wishes, and when births
  * make them go over to CPUs.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <string.h>
 
 #include "attach/event_place.h"

@@ -5,13 +5,9 @@
 #include <errno.h>
 #include <ftw.h>
 #include <linux/perf_event.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/stat.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "events/event_resolve.h"
 #include "base/nearest.h"

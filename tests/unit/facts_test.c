@@ -4,12 +4,8 @@
  * fact that differs from a machine where everything is well.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "record/facts.h"
 

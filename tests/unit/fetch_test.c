@@ -2,16 +2,12 @@
  *
  * fetch_test - memory that is read in a thread of its own, and a read that hangs.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/clock.h"
 #include "remote/fetch.h"
 

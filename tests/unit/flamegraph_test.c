@@ -2,15 +2,11 @@
  *
  * flamegraph_test - what the amounts in a page and an image are said to be.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/stats.h"
 #include "../../output/sink.h"
 

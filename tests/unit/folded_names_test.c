@@ -2,15 +2,11 @@
  *
  * folded_names_test - what frames are called, and that a name is one number.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "../../output/folded_names.h"
 

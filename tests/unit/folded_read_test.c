@@ -3,13 +3,9 @@
  * folded_read_test - lines in, samples out.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "../../output/folded_read.h"
 
 /* What the sink was told, a line each. */

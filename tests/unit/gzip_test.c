@@ -3,16 +3,11 @@
  * gzip_test - what goes in comes out of zlib again, and a full disk is told.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "../../output/gzip.h"
 
 enum { MUCH = 300 * 1000 };

@@ -3,12 +3,9 @@
  * handover: who ends a hold first, reader or tracer, and that the other one learns it.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>

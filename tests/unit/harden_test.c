@@ -2,11 +2,7 @@
  *
  * harden: filters allow what the rows say, whatever is left out of them to make them short.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <stdlib.h>
 
 #include "../../lib/sys/harden.c"

@@ -2,14 +2,10 @@
  *
  * hash: keys that are chosen for equal places stand apart in another run.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "base/hash.h"
 

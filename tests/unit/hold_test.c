@@ -4,14 +4,10 @@
  * reader looks while it holds a thread, and whom it tells.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/wait.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "fake_drain.h"
 #include "watch/proof.h"
 

@@ -3,15 +3,11 @@
  * inbox_test - what piles up is bounded, in order, and nothing is lost uncounted.
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "sample/wire.h"
 #include "stacks/inbox.h"

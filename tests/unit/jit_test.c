@@ -3,11 +3,8 @@
  * jit_test - what JITs write down: both formats, whole, in pieces and damaged; and this
  * process as one that writes them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -5,12 +5,9 @@
  */
 #include "stacks/jitted.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static bool hides(const char *picture, bool gap)
 {

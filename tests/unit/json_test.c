@@ -2,13 +2,9 @@
  *
  * json_test - any bytes become a string that JSON and scripts in pages can hold.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "../../output/json.h"
 
 static void is(const char *text, const char *expect)

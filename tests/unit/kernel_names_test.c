@@ -2,11 +2,7 @@
  *
  * kernel_names_test - the kernel's answers are those of its own list, /proc/kallsyms.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

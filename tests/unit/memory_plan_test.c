@@ -3,11 +3,8 @@
  * memory_plan: machines of all sizes: what is planned fits, and what is refused could not.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <string.h>
 
 #include "base/base.h"

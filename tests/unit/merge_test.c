@@ -7,13 +7,9 @@
  * an activation, digits for Python frames, '!' where native frames are missing, 'c' for a
  * coroutine's root, '?' before unplaced ones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/base.h"
 #include "stacks/merge.h"
 #include "any.h"

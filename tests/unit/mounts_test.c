@@ -2,11 +2,7 @@
  *
  * mounts: on the way to which paths a program's file system lies.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,11 +3,7 @@
  * native_test - stacks on which the way is lost: found again, and given up where too much on
  * them looks like it.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -16,8 +12,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "../own_spaces.h"
 #include "arch/arch.h"
 #include "base/clock.h"

@@ -2,11 +2,7 @@
  *
  * nudge: many at once, and calls that are abandoned.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -5,14 +5,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/base.h"
 #include "elf/file_helper.h"
 #include "elf/opener.h"

@@ -2,11 +2,7 @@
  *
  * ours: any process, and numbers that no process has.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <stdio.h>
 
 #include "targets/ours.h"

@@ -3,14 +3,10 @@
  * overload_test - more comes than the resolver can work off: stack bytes go first, then
  * samples, never maps and names; what is kept is bounded, and all of it is in the books.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "stacks/inbox.h"
 #include "perf_records.h"

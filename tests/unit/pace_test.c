@@ -3,12 +3,7 @@
  * pace: however strongly holds change who runs next, a process ends with as many samples as
  * its CPU time asks for; and what can't be is not made up for.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "targets/pace.h"
 
 enum { PERIOD_NS = 2000000, SECOND = 1000000000 };

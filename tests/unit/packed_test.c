@@ -2,13 +2,9 @@
  *
  * packed_test - lines of folded stacks come out as they went in, and take few bytes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/base.h"
 #include "packed.h"
 

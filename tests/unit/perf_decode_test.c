@@ -3,12 +3,8 @@
  * perf_decode: records by hand, every prefix of them, and random damage.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "perf_records.h"
 
 enum { PERIOD_AT = 56 }; /* in what record_sample() makes */

@@ -2,13 +2,9 @@
  *
  * perf_event: what is asked of the kernel for each kind of event.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "perf_event.h"
 

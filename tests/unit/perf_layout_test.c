@@ -3,14 +3,10 @@
  * perf_layout_test - records of events as anybody opens them, their order, and equal stacks.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "../../output/perf_chains.h"
 #include "../../output/perf_layout.h"
 #include "../../output/perf_order.h"

@@ -3,15 +3,11 @@
  * perf_read_test - what went into a perf.data comes out of it again.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/base.h"
 #include "../../output/perf_read.h"
 #include "../../output/sink.h"

@@ -5,14 +5,10 @@
  */
 #include <limits.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "no_memory.h"
 
 #include "base/base.h"

@@ -3,16 +3,12 @@
  * pprof_test - samples in, fields of profile.proto out.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/stats.h"
 #include "../../output/sink.h"
 

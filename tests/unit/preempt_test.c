@@ -4,12 +4,9 @@
  * and where they then are; on a made-up machine, and on this one where it lets us.
  */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,14 +2,9 @@
  *
  * printable_test - no control character and no invalid UTF-8 gets through.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/printable.h"
 
 static void gives(const char *from, const char *want)

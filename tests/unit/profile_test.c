@@ -3,13 +3,9 @@
  * profile: codes become functions; equal ones are one, also from several readers.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "no_memory.h"
 
 #include "base/hash.h"

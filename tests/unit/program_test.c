@@ -3,13 +3,9 @@
  * program: what a process is by now, by records of forks, execs and maps, by what the control
  * thread knows and by what lies in its memory: which interpreter is read, and where.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "fake_program.h"
 
 /* --- a new program --- */

@@ -5,11 +5,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>

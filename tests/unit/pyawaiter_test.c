@@ -3,14 +3,9 @@
  * pyawaiter: who waits for a task, by all that asyncio leaves at it; and what is no answer.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "python/pyawaiter.h"
 #include "damage.h"
 #include "pytasks_made.h"

@@ -4,11 +4,8 @@
  * tables against the co_lines() of the CPythons that made them.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <sys/mman.h>
 #include <unistd.h>
 

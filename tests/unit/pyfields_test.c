@@ -3,12 +3,8 @@
  * pyfields: what debug info says of a table's fields makes that table; what is missing is not made up.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "offsets/pyfields.h"
 
 /* What the debug info of a build would say that is as the table @l. */

@@ -5,12 +5,8 @@
  * (tagged code, a base frame).
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "damage.h"
 
 static struct world *world(uint16_t version)

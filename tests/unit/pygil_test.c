@@ -4,12 +4,8 @@
  * itself.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "python/pygil.h"
 #include "damage.h"
 

@@ -3,14 +3,9 @@
  * pygreenlets: parked greenlets among the garbage collector's objects of a made-up CPython.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "python/pygreenlets.h"
 #include "damage.h"
 #include "pytasks_made.h"

@@ -3,12 +3,8 @@
  * pylayout: every table is found, in order and plausible; damage is noticed.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "offsets/pylayout.h"
 
 static void every_table_is_found(void **state)

@@ -3,14 +3,9 @@
  * pystack: whatever happens to two programs' threads and codes, each sample has the frames that
  * stand there then, whether all was seen before or nothing was.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "python/pystack_int.h"
 #include "pyworld.h"
 

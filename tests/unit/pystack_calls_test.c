@@ -2,12 +2,7 @@
  *
  * pystack_calls_test - how many calls the reads of a thread take whose stack stays as it is.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "pystack_fix.h"
 
 enum { OFTEN = 12, /* longer than what no walk touches is kept in the plan */

@@ -7,13 +7,9 @@
  * Nobody can say of each word what is right. But a change of the sums is a change of what is
  * believed: its commit says why. A scene that fails prints the sums that would pass.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "pystack_scenes.h"
 
 /* By enum pystack_end, of which PYSTACK_OK is the truth; another stack; and calls. */

@@ -3,12 +3,7 @@
  * pystack_holes_test - memory that can't be read for a moment, wherever it is: what is said of
  * the stack is true or nothing, and once it is there again all is as before.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "pystack_fix.h"
 
 enum { HOLE = 16, STEP = 16 }; /* bytes: a field or two */

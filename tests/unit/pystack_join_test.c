@@ -3,15 +3,10 @@
  * pystack_join: tasks that wait for the one that runs, put into a stack behind its coroutine.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "python/pydict.h"
 #include "python/pystack.h"
 #include "pytasks_made.h"

@@ -3,12 +3,7 @@
  * pystack, up to CPython 3.10: frames are objects that say how far into the bytecode they are,
  * and the bytecode is an object of its own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "python/pystack_int.h"
 #include "pyworld.h"
 

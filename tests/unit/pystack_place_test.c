@@ -4,13 +4,9 @@
  * be read: the thread's own, others', and those that a fork has copied.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "arch/arch.h"
 #include "python/pystack_int.h"
 

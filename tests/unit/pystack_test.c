@@ -4,11 +4,8 @@
  * addresses with new code, torn ends, and how many calls a read takes.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -4,13 +4,9 @@
  * not what it should be.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "damage.h"
 #include "pytasks_made.h"
 #include "remote/remote_pages.h"

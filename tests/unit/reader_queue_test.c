@@ -4,13 +4,9 @@
  * and what is told to the control thread.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "fake_ring.h"
 
 /* --- other records --- */

@@ -3,13 +3,9 @@
  * reader: whom records that are no samples are told, and what a drain leaves in the ring.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "capture/wait_post.h"
 #include "fake_drain.h"
 

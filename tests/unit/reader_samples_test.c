@@ -4,13 +4,9 @@
  * those that wait.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "fake_drain.h"
 
 /* --- samples --- */

@@ -4,12 +4,9 @@
  * are called exact, which late, which torn, and why.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include <sys/wait.h>
 

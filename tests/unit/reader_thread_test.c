@@ -4,12 +4,9 @@
  * is used up, where it is; and how it is woken, given up and taken back.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -3,11 +3,7 @@
  * recorder_end: a recording is over when all have ended, whoever forked whom; and whoever goes
  * on forking keeps nobody from Ctrl-C.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <sys/eventfd.h>
 #include <unistd.h>
 

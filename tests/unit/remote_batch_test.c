@@ -4,12 +4,8 @@
  * but time, and a deep stack is read downwards in few calls.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "remote/remote_batch.h"
 

@@ -3,11 +3,8 @@
  * remote_mem: live on ourselves, images and their holes, the decorators, strings.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <sys/mman.h>
 
 #include "base/base.h"

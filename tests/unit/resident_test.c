@@ -2,11 +2,7 @@
  *
  * resident: memory that is touched is there, once, and holds what it held.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -5,12 +5,8 @@
  * its line, [late] and [torn] the markers.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "../provenance.h"
 #include "targets/announce.h"
 #include "arch/arch.h"

@@ -4,11 +4,8 @@
  * address has a byte of its own, so that what comes is checked by where it claims to be from.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include <stdlib.h>
 

@@ -3,11 +3,7 @@
  * run_table: on real events of the CPUs, with children of ours that are moved, leave and exec.
  * Skipped where the rights are missing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>

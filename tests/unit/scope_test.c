@@ -12,11 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 static const char text[] = "12:memory:/user.slice/a\n"
 			   "3:cpu,cpuacct:/jobs/one\n"

@@ -5,12 +5,9 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>

@@ -2,16 +2,11 @@
  *
  * short_files_test - paths in, short names out.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/base.h"
 #include "../../output/short_files.h"
 

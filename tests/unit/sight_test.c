@@ -3,11 +3,7 @@
  * sight_test - what the word says is believed only where nobody can have come unseen; and on
  * the kernel's own switches, where the rights are there, who has not left yet counts as hidden.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>

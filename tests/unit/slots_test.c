@@ -4,14 +4,11 @@
  * which thread takes a CPU's events away. Rings are real ones where they may be had.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <dlfcn.h>
 #include <sched.h>
 #include <signal.h>

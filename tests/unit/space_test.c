@@ -5,15 +5,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "base/stats.h"
 #include "elf/elfimage.h"

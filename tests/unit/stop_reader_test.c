@@ -4,13 +4,9 @@
  * which stop is whose, how long samples wait for theirs, and what a hold costs.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "fake_drain.h"
 
 extern const struct capture_ops capture_stop;

@@ -3,12 +3,9 @@
  * stop: what proves a stop, whom it refuses, and by which signal it stops whom.
  */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>

@@ -3,11 +3,7 @@
  * stranger_filter: on a real event of a CPU, with ourselves as the stranger. Skipped where the
  * rights are missing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

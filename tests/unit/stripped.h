@@ -5,11 +5,7 @@
 #ifndef STRIPPED_H
 #define STRIPPED_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "unit.h"
 #include <fcntl.h>
 
 #include "elf/debugfile.h"

@@ -2,14 +2,11 @@
  *
  * strtab_test - equal text is one id, pointers stay.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/strtab.h"
 
 static uint32_t add(struct strtab *t, const char *s)

@@ -3,13 +3,9 @@
  * symbol_kinds_test - what addresses are called and belong to, by modules made up: no file is
  * read.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "../own_spaces.h"
 #include "base/quota.h"
 #include "base/stats.h"

@@ -3,11 +3,8 @@
  * symbolize_test - names against dlsym() and libelf, address spaces as a map of
  * events, and tables read from damaged files.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>

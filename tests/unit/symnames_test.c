@@ -4,14 +4,10 @@
  * each suffix, each limit.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/stats.h"
 #include "names/demangle.h"
 #include "names/symnames.h"

@@ -3,15 +3,11 @@
  * tableread_test - where a file's unwind information is found, and which files are told to have
  * the same.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "arch/arch.h"
 #include "elf/elfimage.h"
 #include "elf/module.h"

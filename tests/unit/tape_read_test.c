@@ -3,13 +3,9 @@
  * tape_read_test - what outputs were given comes out of a tape again, and nothing else.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "../../output/tape_read.h"
 #include "../fuzz/tape_story.h"
 #include "base/stats.h"

@@ -2,11 +2,8 @@
  *
  * tape_test - what is written plays; every cut and every flip ends cleanly.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 #include <errno.h>
 #include <zstd.h>
 

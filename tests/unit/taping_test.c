@@ -3,13 +3,9 @@
  * taping: what a reader writes down of what it takes, is told, reads and judges.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "fake_ring.h"
 #include "sample/tape.h"
 #include "capture/taping.h"

@@ -4,11 +4,8 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/syscall.h>

@@ -2,15 +2,10 @@
  *
  * Which names of threads outputs get, from records in time order.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "stacks/thread_names.h"
 
 enum { PID = 10, TID = 11 };

@@ -2,13 +2,9 @@
  *
  * ticks - what targets use, by looks at them, whoever ends and is waited for.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "record/ticks.h"
 
 enum { FIRST = 100, A = 1, B, C, D };

@@ -5,11 +5,8 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -2,13 +2,10 @@
  *
  * tracker: forks that are told late, in any order, leave no child out.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -3,15 +3,11 @@
  * tree_test - stacks in, a tree of frames with counts out.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/stats.h"
 #include "../../output/sources.h"
 #include "../../output/tree.h"

@@ -9,11 +9,8 @@
 #include <elfutils/libdw.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <setjmp.h>
-#include <stdarg.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/clock.h"
 #include "../unwind_function.h"
 

@@ -7,15 +7,12 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "../own_regs.h"
 #include "../unwind_function.h"
 #include "elf/elfimage.h"

@@ -4,12 +4,8 @@
  * stands after a uprobe.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "arch/arch.h"
 #include "arch/insn.h"
 #include "elf/elfprobe.h"

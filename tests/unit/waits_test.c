@@ -2,12 +2,7 @@
  *
  * wait_table: what is taken stands for all; waiting: stacks until their waits are over.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "no_memory.h"
 
 #include <stdlib.h>

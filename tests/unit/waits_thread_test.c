@@ -4,13 +4,9 @@
  * time as the test says, and reads the stack of a made-up Python (fake_ring.h).
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "no_memory.h"
 
 #include <dlfcn.h>

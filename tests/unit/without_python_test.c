@@ -3,13 +3,9 @@
  * without_python_test - of which processes their maps tell that they have no interpreter.
  */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
-#include <cmocka.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "base/stats.h"
 #include "elf/module.h"

@@ -3,13 +3,8 @@
  * work: what a thread counts in its own struct is nowhere else, and its own words are not
  * foreign.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/clock.h"
 #include "base/work.h"
 
