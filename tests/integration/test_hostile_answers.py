@@ -108,4 +108,4 @@ def test_which_python_a_file_holds_is_not_what_another_process_wrote_over_it(com
     run = recorder.signal(signal.SIGINT).wait().ok()
     check("process %d: CPython 3.12" % innocent.pid in run.err, "what it is: %s", run.err)
     stacks = harness.of_pid(harness.read_folded(os.path.join(recorder.home, "a.folded")), innocent.pid)
-    harness.all_right(harness.judge(stacks, innocent.info["truth"]), run)
+    harness.all_right(harness.judge(harness.sure(stacks), innocent.info["truth"]), run)
