@@ -2,12 +2,12 @@
  *
  * ask: what is told of looks that hang.
  */
-#include "unit.h"
 #include <errno.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "unit.h"
 #include "sys/ask.h"
 
 enum { MOST = 64 };

@@ -4,13 +4,12 @@
  * what is refused could not have fitted.
  */
 #include <errno.h>
-
-#include "unit.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "unit.h"
 #include "attach/attach_plan.h"
 #include "base/base.h"
 

@@ -4,10 +4,9 @@
  * the rings.
  */
 #include <errno.h>
-
-#include "unit.h"
 #include <unistd.h>
 
+#include "unit.h"
 #include "attach/attach.h"
 #include "perf_records.h"
 

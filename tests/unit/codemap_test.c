@@ -3,10 +3,10 @@
  * codemap_test - what JITs write down, in both formats: whole, in pieces and damaged.
  */
 
-#include "unit.h"
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "unit.h"
 #include "elf/codemap.h"
 #include "jitobject.h"
 #include "base/quota.h"

@@ -3,7 +3,6 @@
  * deaf: which threads' events send the signal of --capture stop. The threads are real; a pipe
  * stands for each one's event, and tells whether it would send one. Time is played.
  */
-#include "unit.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/nudge.h"

@@ -3,9 +3,9 @@
  * event_place: where events count, for every combination of rights and wishes, and when births
  * make them go over to CPUs.
  */
-#include "unit.h"
 #include <string.h>
 
+#include "unit.h"
 #include "attach/event_place.h"
 
 static const struct place_facts all = {

@@ -4,12 +4,11 @@
  */
 #include <pthread.h>
 #include <string.h>
-
-#include "unit.h"
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "watch/handover.h"
 #include "base/clock.h"

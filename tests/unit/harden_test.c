@@ -2,9 +2,9 @@
  *
  * harden: filters allow what the rows say, whatever is left out of them to make them short.
  */
-#include "unit.h"
 #include <stdlib.h>
 
+#include "unit.h"
 #include "../../lib/sys/harden.c"
 
 enum { CHILD = 4711, FEW = 255 };

@@ -4,7 +4,6 @@
  * process as one that writes them.
  */
 
-#include "unit.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +16,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "unit.h"
 #include "base/clock.h"
 #include "base/quota.h"
 #include "elf/file_helper.h"

@@ -2,7 +2,6 @@
  *
  * joins: who is seen while all who look are at work waits, and nobody asks for him meanwhile.
  */
-#include "unit.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "targets/joins.h"
 

@@ -2,13 +2,13 @@
  *
  * kernel_names_test - the kernel's answers are those of its own list, /proc/kallsyms.
  */
-#include "unit.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "unit.h"
 #include "../../lib/bpf/kernel_names.c"
 
 static int init(void **state)

@@ -3,10 +3,9 @@
  * memory_plan: machines of all sizes: what is planned fits, and what is refused could not.
  */
 #include <errno.h>
-
-#include "unit.h"
 #include <string.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "attach/memory_plan.h"
 

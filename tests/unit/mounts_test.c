@@ -2,13 +2,13 @@
  *
  * mounts: on the way to which paths a program's file system lies.
  */
-#include "unit.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "sys/mounts.h"
 
 static const char mountinfo[] =

@@ -2,9 +2,9 @@
  *
  * ours: any process, and numbers that no process has.
  */
-#include "unit.h"
 #include <stdio.h>
 
+#include "unit.h"
 #include "targets/ours.h"
 
 static int pid_max(void)

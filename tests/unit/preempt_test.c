@@ -4,14 +4,13 @@
  * and where they then are; on a made-up machine, and on this one where it lets us.
  */
 #include <errno.h>
-#include <signal.h>
-
-#include "unit.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
+#include "unit.h"
 #include "capture/capture.h"
 #include "capture/preempt.h"
 #include "base/stats.h"

@@ -6,8 +6,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-
-#include "unit.h"
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -15,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
+#include "unit.h"
 #include "sys/family.h"
 #include "sys/proc.h"
 #include "sys/proc_maps.h"

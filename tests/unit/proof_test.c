@@ -5,13 +5,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-
-#include "unit.h"
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "unit.h"
 #include "watch/proof.h"
 #include "base/clock.h"
 #include "bpf/run_table.h"

@@ -4,11 +4,10 @@
  * tables against the co_lines() of the CPythons that made them.
  */
 #include <errno.h>
-
-#include "unit.h"
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "python/pycode.h"
 #include "pycode_fixtures.h"
 #include "rmem_image.h"

@@ -4,12 +4,11 @@
  * addresses with new code, torn ends, and how many calls a read takes.
  */
 #include <errno.h>
-
-#include "unit.h"
 #include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "damage.h"
 #include "pystack_scenes.h"
 

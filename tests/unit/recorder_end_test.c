@@ -3,10 +3,10 @@
  * recorder_end: a recording is over when all have ended, whoever forked whom; and whoever goes
  * on forking keeps nobody from Ctrl-C.
  */
-#include "unit.h"
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "record/recorder_int.h"
 
 enum { NOBODY = 999999999, HOPS = 300 };

@@ -3,10 +3,9 @@
  * remote_mem: live on ourselves, images and their holes, the decorators, strings.
  */
 #include <errno.h>
-
-#include "unit.h"
 #include <sys/mman.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "remote/remote_pages.h"
 #include "rmem_image.h"

@@ -2,12 +2,12 @@
  *
  * resident: memory that is touched is there, once, and holds what it held.
  */
-#include "unit.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "base/resident.h"
 
 enum { PAGES = 256 };

@@ -3,7 +3,6 @@
  * run_table: on real events of the CPUs, with children of ours that are moved, leave and exec.
  * Skipped where the rights are missing.
  */
-#include "unit.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "base/clock.h"
 #include "sys/cpus.h"
 #include "perf_event.h"

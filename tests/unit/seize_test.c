@@ -5,16 +5,15 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <string.h>
-
-#include "unit.h"
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "capture/seize.h"

@@ -3,13 +3,13 @@
  * sight_test - what the word says is believed only where nobody can have come unseen; and on
  * the kernel's own switches, where the rights are there, who has not left yet counts as hidden.
  */
-#include "unit.h"
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "../../lib/bpf/sight.c"
 
 static uint64_t word_of(uint64_t unseen, uint64_t known, uint64_t sure)

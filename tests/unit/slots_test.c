@@ -3,21 +3,20 @@
  * slots: a slot for each CPU, its queues and its ring, those of CPUs that come later, and
  * which thread takes a CPU's events away. Rings are real ones where they may be had.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "unit.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "unit.h"
 #include "attach/attach_plan.h"
 #include "base/clock.h"
 #include "capture/capture.h"

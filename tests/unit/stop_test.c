@@ -3,17 +3,16 @@
  * stop: what proves a stop, whom it refuses, and by which signal it stops whom.
  */
 #include <errno.h>
-#include <signal.h>
-
-#include "unit.h"
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "unit.h"
 #include "base/clock.h"
 #include "capture/capture.h"
 #include "capture/reader_int.h"

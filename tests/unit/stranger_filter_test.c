@@ -3,7 +3,6 @@
  * stranger_filter: on a real event of a CPU, with ourselves as the stranger. Skipped where the
  * rights are missing.
  */
-#include "unit.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "base/clock.h"
 #include "perf_event.h"
 #include "bpf/run_table.h"

@@ -5,9 +5,9 @@
 #ifndef STRIPPED_H
 #define STRIPPED_H
 
-#include "unit.h"
 #include <fcntl.h>
 
+#include "unit.h"
 #include "elf/debugfile.h"
 #include "elf/module.h"
 

@@ -4,7 +4,6 @@
  * events, and tables read from damaged files.
  */
 
-#include "unit.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -18,6 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "unit.h"
 #include "base/stats.h"
 #include "bpf/kernel_names.h"
 #include "arch/arch.h"

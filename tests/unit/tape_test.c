@@ -3,10 +3,10 @@
  * tape_test - what is written plays; every cut and every flip ends cleanly.
  */
 
-#include "unit.h"
 #include <errno.h>
 #include <zstd.h>
 
+#include "unit.h"
 #include "../tapes/whole.h"
 #include "targets/tape_target.h"
 

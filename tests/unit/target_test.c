@@ -3,15 +3,14 @@
  * target: published targets are found, replaced and removed, also while others look.
  */
 #include <errno.h>
-#include <pthread.h>
-
-#include "unit.h"
 #include <linux/sched.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "base/clock.h"
 #include "targets/target.h"
 

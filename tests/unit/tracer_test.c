@@ -3,12 +3,10 @@
  * tracer: a process that runs is stopped at its samples and handed over, and so are its
  * threads, its children and what it execs; afterwards nothing of us is left in it.
  */
-#include <errno.h>
-#include <pthread.h>
-
-#include "unit.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -19,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "base/stats.h"
 #include "capture/capture.h"
 #include "capture/seize.h"

@@ -2,16 +2,15 @@
  *
  * tracker: forks that are told late, in any order, leave no child out.
  */
-#include <stdio.h>
-#include <string.h>
-
-#include "unit.h"
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit.h"
 #include "sys/proc.h"
 #include "targets/tracker.h"
 
