@@ -104,12 +104,28 @@ def test_what_packs_nothing_is_refused(py):
         harness.refused(2, "-p", pid, "-d", 1, level, about=["from 1 to 22"])
 
 
-@each(command=["pyhton3", "/nonexistent", "/etc/passwd", "script"])
-def test_a_command_that_cant_run_touches_no_file(command):
+def kept(*names):
+    """A folder with files that hold their own names."""
     home = harness.folder()
-    for name in ("perf.data", "perf.data.old"):
+    for name in names:
         with open(os.path.join(home, name), "w") as file:
             file.write(name)
+    return home
+
+
+def are_kept(home, names):
+    """Those are all that is there, and the recordings among them hold what they did."""
+    equal(sorted(os.listdir(home)), names, "files")
+    recordings = [name for name in names if ".data" in name]
+    equal(len(recordings), 2, "recordings")
+    for name in recordings:
+        with open(os.path.join(home, name)) as file:
+            equal(file.read(), name, name)
+
+
+@each(command=["pyhton3", "/nonexistent", "/etc/passwd", "script"])
+def test_a_command_that_cant_run_touches_no_file(command):
+    home = kept("perf.data", "perf.data.old")
     if command == "script":
         command = os.path.join(home, "script")
         with open(command, "w") as file:
@@ -118,18 +134,12 @@ def test_a_command_that_cant_run_touches_no_file(command):
     before = sorted(os.listdir(home))
     run = harness.pysampled("--", command, home=home)
     equal(run.rc, 126 if command == "/etc/passwd" else 127, "exit status of %s" % run)
-    equal(sorted(os.listdir(home)), before, "files")
-    for name in ("perf.data", "perf.data.old"):
-        with open(os.path.join(home, name)) as file:
-            equal(file.read(), name, name)
+    are_kept(home, before)
 
 
 @one_python
 def test_an_output_that_cant_be_opened_touches_no_other(py):
-    home, pid = harness.folder(), spinning(py).pid
-    for name in ("a.data", "a.data.old"):
-        with open(os.path.join(home, name), "w") as file:
-            file.write(name)
+    home, pid = kept("a.data", "a.data.old"), spinning(py).pid
     os.mkdir(os.path.join(home, "b.folded"))
     before = sorted(os.listdir(home))
     for wrong in ("/nonexistent/b.folded", "b.folded"):
@@ -137,10 +147,7 @@ def test_an_output_that_cant_be_opened_touches_no_other(py):
             run = harness.pysampled("-d", 0.2, "-q", "-o", "a.data", "-o", wrong, *target, home=home)
             equal(run.rc, 1 if target[0] == "-p" else 125, "exit status of %s" % run)
             check(wrong in run.err, "%s", run)
-    equal(sorted(os.listdir(home)), before, "files")
-    for name in ("a.data", "a.data.old"):
-        with open(os.path.join(home, name)) as file:
-            equal(file.read(), name, name)
+    are_kept(home, before)
 
 
 @one_python
