@@ -296,6 +296,12 @@ static int read_side(struct diff *d, size_t side)
 	return code;
 }
 
+/* True: one calls its files as folded stacks do, and the other does not. */
+static bool are_unlike(const struct recording r[2])
+{
+	return recording_is_folded(&r[0]) != recording_is_folded(&r[1]);
+}
+
 static int diff(const struct diff_options *o, char **paths)
 {
 	struct diff d = { .o = o, .paths = paths };
@@ -304,7 +310,7 @@ static int diff(const struct diff_options *o, char **paths)
 
 	if (!code)
 		code = recording_open(&d.r[1], paths[1]);
-	unlike = recording_is_folded(&d.r[0]) != recording_is_folded(&d.r[1]);
+	unlike = are_unlike(d.r);
 	if (!code)
 		code = find_events(d.r, o->event, d.event);
 	for (size_t side = 0; side < 2 && !code; side++)
@@ -430,7 +436,7 @@ static int diff_page(const struct diff_options *o, char **paths)
 	if (both.flags & SESSION_WALL)
 		both.flags |= SESSION_PERIOD; /* a clock's are times, too */
 	/* Each Python frame would be one that the other has not: folded stacks have short paths. */
-	if (!code && recording_is_folded(&r[0]) != recording_is_folded(&r[1]))
+	if (!code && are_unlike(r))
 		code = cmd_fail(EXIT_USAGE, "folded stacks call files otherwise: write the other "
 					    "recording as such, too (pysampled convert FILE -o "
 					    "FILE.folded), or leave -o out");
