@@ -329,7 +329,7 @@ static bool is_bounced(const struct reader *r, const struct perf_event_header *h
 	return (const unsigned char *)h == r->bounce + r->bounced;
 }
 
-/* Could the sample @h not wait beside those that do? */
+/* True: there is no room for the sample @h beside those that wait. */
 static bool is_full(const struct reader *r, const struct perf_event_header *h)
 {
 	return r->n_pend == PEND_MAX ||

@@ -44,7 +44,7 @@ pid_t waits_watch(struct waits *w);
 /* A read that hung has ended: the process whose memory it is. Call until it is 0. */
 pid_t waits_returned(struct waits *w);
 
-/* Could no other thread go on? Then each waits_watch() tries it again, and waits that end until
+/* True: no other thread could go on. Then each waits_watch() tries it again, and waits that end until
  * then are unread. */
 bool waits_bare(const struct waits *w);
 

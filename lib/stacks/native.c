@@ -118,7 +118,7 @@ static void leave_behind(struct native *n)
 	}
 }
 
-/* Does a read of @pid's code hang, or do too many? */
+/* True: a read of @pid's code hangs, or too many reads do. */
 static bool code_hangs(const struct native *n, pid_t pid)
 {
 	size_t left = 0;

@@ -75,7 +75,7 @@ static void put_fork(struct fix *f, size_t ring, pid_t tid, pid_t ptid, uint64_t
 	f->page[ring].data_head = head + r.n;
 }
 
-/* Has this process's only thread inherited events? */
+/* True: this process's only thread has inherited events. */
 static bool has_inherited(struct fix *f)
 {
 	struct err err;

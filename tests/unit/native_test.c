@@ -21,8 +21,8 @@
 #include "stacks/native.h"
 #include "sys/proc_maps.h"
 
-static _Atomic pid_t hangs;   /* reads of this process do, of others than this thread ... */
-static _Atomic unsigned slow; /* ... or each takes so many us */
+static _Atomic pid_t hangs;   /* reads of this process do, of others than this thread */
+static _Atomic unsigned slow; /* how many us each read by another thread takes longer */
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
 			 const struct iovec *from, unsigned long n_from, unsigned long flags)
