@@ -70,6 +70,8 @@ static void take_up(struct recorder *r, pid_t pid, bool unborn)
 	uint64_t execed = births_execed(r->config.births, pid);
 	struct target *t;
 
+	if (recorder_stranger_again(r, pid))
+		return;
 	tracker_new(&r->tracker, pid, execed);
 	t = targets_find(&r->tracker.targets, pid);
 	if (t) /* a program of its own has nothing of who forked it */
@@ -149,10 +151,10 @@ static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 }
 
 /* A new program since @time, if we don't know it yet: messages of several readers may tell of
- * the same one, and the older one last. */
+ * the same one, and the older one last. It may be a stranger, whatever tells of it first. */
 static void execed(struct recorder *r, const struct target *t, pid_t pid, uint64_t time)
 {
-	if (t && time > t->begun_ns)
+	if (t && time > t->begun_ns && !recorder_stranger_again(r, pid))
 		tracker_new(&r->tracker, pid, time);
 }
 
@@ -171,6 +173,8 @@ static void forked(struct recorder *r, const struct ctl_msg *m)
 	uint64_t time = births_execed(r->config.births, m->pid);
 	const struct target *t = targets_find(&r->tracker.targets, m->pid);
 
+	if (recorder_stranger_again(r, m->pid))
+		return;
 	if (time < m->time)
 		tracker_forked(&r->tracker, m->pid, m->ppid, m->ptid, m->time);
 	else if (t)
@@ -209,7 +213,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 	switch (type) {
 	case CTL_FORK:
 		introduce(r, targets_find(&r->tracker.targets, m->ppid), m->time);
-		if (r->o.follow && !recorder_stranger_again(r, m->pid))
+		if (r->o.follow)
 			forked(r, m);
 		attach_new(r, m->pid, m->pid);
 		break;
@@ -223,6 +227,8 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		exec_seen(r, t, m);
 		break;
 	case CTL_BEGUN:
+		if (recorder_stranger_again(r, m->pid))
+			break;
 		recorder_announce(r, m->pid, true, m->time);
 		tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 		break;
@@ -319,7 +325,7 @@ static void take_unknown(struct recorder *r, uint64_t until)
 	take_all(r, until);
 	for (size_t i = 0; i < r->n_unknown; i++)
 		if (!targets_find(&r->tracker.targets, r->unknown[i]) &&
-		    proc_exists(r->unknown[i]) && !recorder_stranger_again(r, r->unknown[i]))
+		    proc_exists(r->unknown[i]))
 			take_up(r, r->unknown[i], true);
 	r->n_unknown = 0;
 }

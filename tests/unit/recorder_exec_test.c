@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder_messages: who has become a program that must fit a scope by itself is no target any
+ * more, whichever message tells of it first, and stays none when the others come.
+ */
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "unit.h"
+#include "base/clock.h"
+#include "noted.h"
+#include "record/recorder_int.h"
+#include "targets/ours.h"
+
+enum { FORKED_NS = 1000, EXECED_NS = 2000 };
+
+struct fix {
+	struct recorder r;
+	struct session session;
+	struct cpu_slot slot;
+	pid_t pid; /* a process that lives */
+};
+
+static int setup(void **state)
+{
+	struct fix *f = calloc(1, sizeof(*f));
+	struct reader_config *c = &f->r.config;
+	struct target *t;
+
+	f->pid = getpid();
+	f->r.session = &f->session;
+	f->r.o.follow = true;
+	c->slots = &f->slot;
+	c->n_slots = 1;
+	c->kick = eventfd(0, EFD_NONBLOCK);
+	c->births = births_create();
+	c->ours = ours_create(NULL);
+	c->strangers = ours_create(NULL);
+	assert_non_null(c->births);
+	assert_non_null(c->ours);
+	assert_non_null(c->strangers);
+	assert_int_equal(queue_init(&f->slot.ctl, 4096), 0);
+	assert_int_equal(tracker_init(&f->r.tracker, c->kick), 0);
+	f->r.tracker.births = c->births;
+	t = target_create(f->pid);
+	assert_non_null(t);
+	t->begun_ns = FORKED_NS;
+	assert_int_equal(targets_publish(&f->r.tracker.targets, &t, 1), 0);
+	ours_set(c->ours, f->pid, true);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fix *f = *state;
+	struct reader_config *c = &f->r.config;
+
+	tracker_deinit(&f->r.tracker);
+	queue_deinit(&f->slot.ctl);
+	ours_destroy(c->strangers);
+	ours_destroy(c->ours);
+	births_destroy(c->births);
+	close(c->kick);
+	free(f);
+	return 0;
+}
+
+static void tell(struct fix *f, enum ctl_type type, uint64_t time)
+{
+	struct ctl_msg *m = queue_reserve(&f->slot.ctl, type, sizeof(*m));
+
+	assert_non_null(m);
+	*m = (struct ctl_msg){ .pid = f->pid, .ppid = 1, .ptid = 1, .time = time };
+	queue_commit(&f->slot.ctl);
+	recorder_take_messages(&f->r);
+}
+
+static void is_stranger(struct fix *f)
+{
+	assert_null(targets_find(&f->r.tracker.targets, f->pid));
+	assert_false(ours_has(f->r.config.ours, f->pid));
+}
+
+static void by_its_exec(void **state)
+{
+	struct fix *f = *state;
+
+	note_exec(f->r.config.births, f->pid, EXECED_NS);
+	tell(f, CTL_EXEC, EXECED_NS);
+	is_stranger(f);
+}
+
+static void by_a_sample(void **state)
+{
+	struct fix *f = *state;
+
+	note_exec(f->r.config.births, f->pid, EXECED_NS);
+	tell(f, CTL_LOOK, EXECED_NS);
+	is_stranger(f);
+	tell(f, CTL_EXEC, EXECED_NS);
+	is_stranger(f);
+}
+
+static void by_its_fork(void **state)
+{
+	struct fix *f = *state;
+
+	note_exec(f->r.config.births, f->pid, EXECED_NS);
+	tell(f, CTL_FORK, FORKED_NS);
+	is_stranger(f);
+	tell(f, CTL_EXEC, EXECED_NS);
+	is_stranger(f);
+}
+
+static void by_who_began_it(void **state)
+{
+	struct fix *f = *state;
+
+	note_exec(f->r.config.births, f->pid, EXECED_NS);
+	tell(f, CTL_BEGUN, EXECED_NS);
+	is_stranger(f);
+}
+
+/* A sample of the program that it still is. */
+static void not_before_its_exec(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, CTL_LOOK, EXECED_NS);
+	assert_non_null(targets_find(&f->r.tracker.targets, f->pid));
+	assert_true(ours_has(f->r.config.ours, f->pid));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(by_its_exec, setup, teardown),
+		cmocka_unit_test_setup_teardown(by_a_sample, setup, teardown),
+		cmocka_unit_test_setup_teardown(by_its_fork, setup, teardown),
+		cmocka_unit_test_setup_teardown(by_who_began_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(not_before_its_exec, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
