@@ -217,7 +217,7 @@ static bool end_look(struct joins *j, struct look *l, uint64_t now, bool *joined
 {
 	struct pyproc p;
 	struct err err;
-	bool again = false;
+	bool again = false, other;
 	int code;
 
 	if (!probe_done(l->probe, &code, &p, &err)) {
@@ -226,14 +226,17 @@ static bool end_look(struct joins *j, struct look *l, uint64_t now, bool *joined
 		give_up(j, l);
 		return false;
 	}
-	if ((code == 0 || code == -EAGAIN) && !targets_find(&j->t->targets, l->pid))
+	/* It saw the program before, or may have. */
+	other = births_execed(j->t->births, l->pid) > probe_began(l->probe);
+	if (!other && (code == 0 || code == -EAGAIN) &&
+	    !targets_find(&j->t->targets, l->pid))
 		*joined = take(j, l, code, &p);
 	else if (code == -ENOEXEC)
 		again = p.partly || (!j->told && is_young(l->pid));
 	else if (code == -ENOTSUP)
 		tracker_tell_refused(j->t, err.text);
 	end_probe(j, l);
-	if (l->asked && !*joined) {
+	if ((l->asked || other) && !*joined) {
 		*l = (struct look){ .pid = l->pid, .parent = l->parent };
 		return true;
 	}

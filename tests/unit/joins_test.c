@@ -15,6 +15,8 @@
 
 #include "unit.h"
 #include "base/base.h"
+#include "base/clock.h"
+#include "noted.h"
 #include "targets/joins.h"
 
 enum { MANY = 20, AT_ONCE = 16, LONG_MS = 1000 };
@@ -220,12 +222,44 @@ static void who_is_asked_for_during_a_look(void **state)
 	waitpid(parent, NULL, 0);
 }
 
+/* What a look saw is of the program before an exec that is known when it ends. */
+static void who_execs_during_a_look(void **state)
+{
+	struct scope all = { 0 };
+	struct tracker t;
+	struct joins *j;
+	pid_t pids[MANY], parent = start(pids);
+	int one;
+
+	(void)state;
+	memcpy(machine.pids, pids, sizeof(pids));
+	machine.n_hang = machine.n_read = 0;
+	assert_int_equal(tracker_init(&t, -1), 0);
+	t.births = births_create();
+	assert_non_null(t.births);
+	j = joins_create(&t, &all, true, (struct joins_listener){ strange, NULL });
+	assert_true(joins_look(j, pids[MANY - 1]));
+	assert_true((one = reads(&t, j)) > 0);
+	machine.hangs = true;
+	assert_true(joins_look(j, pids[0]));
+	until(&t, j, &machine.n_hang, 1);
+	note_exec(t.births, pids[0], now_ns());
+	machine.hangs = false;
+	assert_int_equal(reads(&t, j) + machine.n_hang, 3 * one);
+	joins_destroy(j);
+	tracker_deinit(&t);
+	births_destroy(t.births);
+	kill(parent, SIGKILL);
+	waitpid(parent, NULL, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(more_than_can_be_looked_at),
 		cmocka_unit_test(who_hangs),
 		cmocka_unit_test(who_is_asked_for_during_a_look),
+		cmocka_unit_test(who_execs_during_a_look),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
