@@ -197,5 +197,8 @@ bool recorder_stranger_again(struct recorder *r, pid_t pid)
 	tracker_gone(&r->tracker, pid);
 	ours_set(r->config.ours, pid, false);
 	ours_set(r->config.strangers, pid, false);
+	/* Until now its records were a target's, and no reader told what it mapped. */
+	if (r->waits && r->joins && births_python(r->config.births, pid) > execed)
+		joins_look(r->joins, pid);
 	return true;
 }

@@ -234,6 +234,33 @@ def test_who_sleeps_before_it_is_sampled_is_in_wall(py):
     equal({pid for pid in found if "parked" in found[pid]}, asleep, "who was seen parked: %s" % run)
 
 
+STARTER = """
+import subprocess, sys
+children = [subprocess.Popen([sys.executable, sys.argv[1]]) for _ in range(6)]
+print(*[child.pid for child in children], flush=True)
+children[0].wait()
+"""
+
+
+@seconds(120)
+@one_python
+def test_who_is_started_by_a_python_and_sleeps_is_in_wall(py):
+    """Its records are its parent's until its exec is dealt with, those of what it maps among them."""
+    harness.need_root()
+    home = harness.folder(0o777)
+    harness.write(os.path.join(home, "parked.py"), "import time\ndef parked():\n    time.sleep(1000)\nparked()\n")
+    harness.write(os.path.join(home, "parent.py"), STARTER)
+    recorder = harness.Recorder("-a", "--mode", "wall", "-F", 2, "-o", "a.folded", home=home).recording()
+    parent = harness.start(py.command() + [os.path.join(home, "parent.py"), os.path.join(home, "parked.py")], stdout=subprocess.PIPE)
+    asleep = {int(pid) for pid in parent.stdout.readline().split()}
+    for pid in asleep:
+        harness.cleanup(os.kill, pid, signal.SIGKILL)
+    time.sleep(4)
+    run = end(recorder).ok()
+    found = by_process(os.path.join(home, "a.folded"))
+    equal({pid for pid in found if "parked" in found[pid]} & asleep, asleep, "who was seen parked: %s" % run)
+
+
 @one_python
 def test_nobody_yet_is_said_and_waited_for(py):
     home = harness.folder(0o777)
