@@ -188,7 +188,7 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 bool recorder_stranger_again(struct recorder *r, pid_t pid)
 {
 	const struct target *t = targets_find(&r->tracker.targets, pid);
-	uint64_t execed = births_execed(r->config.births, pid);
+	uint64_t execed = births_execed_by(r->config.births, pid);
 	struct births_fork f;
 
 	if (!r->config.strangers || r->config.descends || !execed ||

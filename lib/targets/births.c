@@ -13,6 +13,7 @@
 
 struct birth {
 	_Atomic uint64_t execed, mapped, python;
+	_Atomic uint64_t execed_by; /* which number, and when: number_at() */
 	/* When code of an interpreter was mapped last, and which, where: struct births's index
 	 * + 1 in 4 bits, the page's number in 36, and the time's mark, for several readers
 	 * write both words. */
@@ -21,7 +22,7 @@ struct birth {
 	 * mark of the time and the process. */
 	_Atomic uint64_t forked, by;
 	_Atomic uint64_t born;	/* a thread: when one with such a number was forked last */
-	_Atomic uint64_t ended; /* a thread: ended_of() */
+	_Atomic uint64_t ended; /* a thread: number_at() */
 };
 
 struct births {
@@ -122,7 +123,7 @@ static uint64_t by_of(pid_t pid, const struct births_fork *f)
 
 /* The thread's number, and above it when, in microseconds: their last bits, which are the same
  * again after 50 days. */
-static uint64_t ended_of(pid_t tid, uint64_t time)
+static uint64_t number_at(pid_t tid, uint64_t time)
 {
 	return time / 1000 << PID_BITS | (uint64_t)tid;
 }
@@ -130,7 +131,7 @@ static uint64_t ended_of(pid_t tid, uint64_t time)
 /* True: @ended says that @tid ended before @time, by less than @us. */
 static bool has_ended(uint64_t ended, pid_t tid, uint64_t time, uint64_t us)
 {
-	uint64_t since = ended_of(tid, time) - ended;
+	uint64_t since = number_at(tid, time) - ended;
 
 	return ended && since % (UINT64_C(1) << PID_BITS) == 0 && since >> PID_BITS < us;
 }
@@ -149,8 +150,16 @@ static void note_born(struct birth *of, pid_t tid, uint64_t time)
  * that. */
 static void note_end(struct birth *of, pid_t tid, uint64_t time)
 {
-	atomic_store(&of->ended, ended_of(tid, time));
+	atomic_store(&of->ended, number_at(tid, time));
 	note_born(of, tid, atomic_load(&of->born));
+}
+
+/* The main thread ends where another one calls exec, which gets its number. */
+static void note_exec(struct birth *of, pid_t pid, uint64_t time)
+{
+	atomic_store(&of->execed_by, number_at(pid, time));
+	clock_raise(&of->execed, time);
+	note_born(of, pid, time);
 }
 
 /* A PERF_RECORD_FORK, or a PERF_RECORD_EXIT. */
@@ -225,12 +234,11 @@ void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
 	    (!execed && !maps_file(ring, pos, h, &m)))
 		return;
 	perf_decode_trailer(trailer, &t);
-	clock_raise(execed ? &birth_of(b, t.pid)->execed : &birth_of(b, t.pid)->mapped, t.time);
 	if (execed) {
-		/* The main thread ends where another one calls exec, which gets its number. */
-		note_born(birth_of(b, t.pid), t.pid, t.time);
+		note_exec(birth_of(b, t.pid), t.pid, t.time);
 		return;
 	}
+	clock_raise(&birth_of(b, t.pid)->mapped, t.time);
 	note_known(b, birth_of(b, t.pid), &m, t.time);
 	if (names_python(ring, pos, h))
 		clock_raise(&birth_of(b, t.pid)->python, t.time);
@@ -304,6 +312,14 @@ bool births_ending(struct births *b, pid_t tid, uint64_t time)
 uint64_t births_execed(struct births *b, pid_t pid)
 {
 	return b ? atomic_load_explicit(&birth_of(b, pid)->execed, memory_order_acquire) : 0;
+}
+
+uint64_t births_execed_by(struct births *b, pid_t pid)
+{
+	uint64_t time = births_execed(b, pid);
+	bool own = time && atomic_load(&birth_of(b, pid)->execed_by) == number_at(pid, time);
+
+	return own ? time : 0;
 }
 
 uint64_t births_python(struct births *b, pid_t pid)

@@ -82,6 +82,9 @@ bool births_ending(struct births *b, pid_t tid, uint64_t time);
 /* When @pid last became another program, or last mapped code of a file; 0: not since the
  * recording began. */
 uint64_t births_execed(struct births *b, pid_t pid);
+
+/* The same, but 0 also where that may have been a process that shares its place. */
+uint64_t births_execed_by(struct births *b, pid_t pid);
 uint64_t births_mapped(struct births *b, pid_t pid);
 
 /* The same of files that are named like one that holds an interpreter. */

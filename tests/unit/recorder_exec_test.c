@@ -132,6 +132,18 @@ static void not_before_its_exec(void **state)
 	assert_true(ours_has(f->r.config.ours, f->pid));
 }
 
+/* The exec of a process whose number is as far away as births are many looks like its own. */
+static void not_by_anothers_exec(void **state)
+{
+	struct fix *f = *state;
+
+	note_exec(f->r.config.births, f->pid + BIRTHS, EXECED_NS);
+	assert_int_equal(births_execed(f->r.config.births, f->pid), EXECED_NS);
+	tell(f, CTL_LOOK, EXECED_NS);
+	assert_non_null(targets_find(&f->r.tracker.targets, f->pid));
+	assert_true(ours_has(f->r.config.ours, f->pid));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -140,6 +152,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(by_its_fork, setup, teardown),
 		cmocka_unit_test_setup_teardown(by_who_began_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(not_before_its_exec, setup, teardown),
+		cmocka_unit_test_setup_teardown(not_by_anothers_exec, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
