@@ -15,8 +15,8 @@ struct birth {
 	_Atomic uint64_t execed, mapped, python;
 	_Atomic uint64_t execed_by; /* which number, and when: number_at() */
 	/* When code of an interpreter was mapped last, and which, where: struct births's index
-	 * + 1 in 4 bits, the page's number in 36, and the time's mark, for several readers
-	 * write both words. */
+	 * + 1 in 4 bits, the page's number in 36, and a mark of the time and the process, for
+	 * several readers write both words. */
 	_Atomic uint64_t known, where;
 	/* When it was forked; and by whom: the thread's number, its process's, and the rest a
 	 * mark of the time and the process. */
@@ -34,9 +34,9 @@ struct births {
 enum { NAME_MAX_BYTES = 256 };
 enum { PAGE_BITS = 12, INDEX_BITS = 4, WHERE_BITS = 40, PID_BITS = 22 };
 
-static uint64_t mark_of(uint64_t time)
+static uint64_t mark_of(pid_t pid, uint64_t time)
 {
-	return time * 0x9e3779b97f4a7c15u >> WHERE_BITS << WHERE_BITS;
+	return (time ^ (uint64_t)pid) * 0x9e3779b97f4a7c15u >> WHERE_BITS << WHERE_BITS;
 }
 
 struct births *births_create(void)
@@ -91,10 +91,10 @@ static bool names_python(const struct perf_ring *ring, uint64_t pos,
 	return pyfind_is_named_python(name);
 }
 
-/* Notes that @m is code of a known interpreter, if it is. */
-static void note_known(struct births *b, struct birth *of, const struct mapped *m,
-		       uint64_t time)
+/* Notes that @m, mapped by @pid, is code of a known interpreter, if it is. */
+static void note_known(struct births *b, pid_t pid, const struct mapped *m, uint64_t time)
 {
+	struct birth *of = birth_of(b, pid);
 	uint32_t n = atomic_load_explicit(&b->n_codes, memory_order_acquire);
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -104,7 +104,7 @@ static void note_known(struct births *b, struct birth *of, const struct mapped *
 		    c->pgoff != m->pgoff ||
 		    atomic_load_explicit(&of->known, memory_order_relaxed) >= time)
 			continue;
-		atomic_store(&of->where, mark_of(time) |
+		atomic_store(&of->where, mark_of(pid, time) |
 						 (m->at >> PAGE_BITS << INDEX_BITS &
 						  ((UINT64_C(1) << WHERE_BITS) - 1)) |
 						 (i + 1));
@@ -239,7 +239,7 @@ void births_note(struct births *b, const struct perf_ring *ring, uint64_t pos,
 		return;
 	}
 	clock_raise(&birth_of(b, t.pid)->mapped, t.time);
-	note_known(b, birth_of(b, t.pid), &m, t.time);
+	note_known(b, t.pid, &m, t.time);
 	if (names_python(ring, pos, h))
 		clock_raise(&birth_of(b, t.pid)->python, t.time);
 }
@@ -294,7 +294,7 @@ const struct births_code *births_interpreter(struct births *b, pid_t pid, uint64
 	uint64_t time = of ? atomic_load_explicit(&of->known, memory_order_acquire) : 0;
 	uint64_t where = time ? atomic_load_explicit(&of->where, memory_order_acquire) : 0;
 
-	if (!time || time <= since || where >> WHERE_BITS != mark_of(time) >> WHERE_BITS)
+	if (!time || time <= since || where >> WHERE_BITS != mark_of(pid, time) >> WHERE_BITS)
 		return NULL;
 	*at = (where & ((UINT64_C(1) << WHERE_BITS) - 1)) >> INDEX_BITS << PAGE_BITS;
 	return &b->code[(where & ((1 << INDEX_BITS) - 1)) - 1];

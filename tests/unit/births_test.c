@@ -228,6 +228,7 @@ static void known_interpreter(void **state)
 	assert_int_equal(at, 0x7f0000000000 + (219ull << 12));
 	assert_null(births_interpreter(f->b, PID, 219, &at)); /* the old program's */
 	assert_null(births_interpreter(f->b, PID + 1, 0, &at));
+	assert_null(births_interpreter(f->b, PID + BIRTHS, 0, &at));
 }
 
 /* Without a build-id a file can't be known again, and only some are remembered. */
