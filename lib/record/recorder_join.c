@@ -175,7 +175,9 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 			ours_set(r->config.strangers, m->pid, false);
 		return;
 	}
-	/* A reader has seen it map a known interpreter, and samples it already. */
+	/* A reader has seen it map a known interpreter, and samples it already; that it has become
+	 * another program may have been told after that. */
+	ours_set(r->config.ours, m->pid, true);
 	tracker_new(&r->tracker, m->pid, births_execed(r->config.births, m->pid));
 	recorder_introduce(r, m->pid, m->time);
 	recorder_count_from_now(r, m->pid);

@@ -179,7 +179,7 @@ static void forked(struct recorder *r, const struct ctl_msg *m)
 		tracker_forked(&r->tracker, m->pid, m->ppid, m->ptid, m->time);
 	else if (t)
 		execed(r, t, m->pid, time);
-	else if (targets_find(&r->tracker.targets, m->ppid))
+	else if (targets_latest(&r->tracker.targets, m->ppid))
 		tracker_new(&r->tracker, m->pid, time);
 }
 

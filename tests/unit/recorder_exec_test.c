@@ -8,6 +8,7 @@
 
 #include "unit.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include "noted.h"
 #include "record/recorder_int.h"
 #include "targets/ours.h"
@@ -17,6 +18,7 @@ enum { FORKED_NS = 1000, EXECED_NS = 2000 };
 struct fix {
 	struct recorder r;
 	struct session session;
+	struct stats stats;
 	struct cpu_slot slot;
 	pid_t pid; /* a process that lives */
 };
@@ -29,6 +31,7 @@ static int setup(void **state)
 
 	f->pid = getpid();
 	f->r.session = &f->session;
+	f->session.stats = &f->stats;
 	f->r.o.follow = true;
 	c->slots = &f->slot;
 	c->n_slots = 1;
@@ -40,6 +43,7 @@ static int setup(void **state)
 	assert_non_null(c->ours);
 	assert_non_null(c->strangers);
 	assert_int_equal(queue_init(&f->slot.ctl, 4096), 0);
+	assert_int_equal(queue_init(&f->r.own, 1 << 20), 0);
 	assert_int_equal(tracker_init(&f->r.tracker, c->kick), 0);
 	f->r.tracker.births = c->births;
 	t = target_create(f->pid);
@@ -58,6 +62,7 @@ static int teardown(void **state)
 
 	tracker_deinit(&f->r.tracker);
 	queue_deinit(&f->slot.ctl);
+	queue_deinit(&f->r.own);
 	ours_destroy(c->strangers);
 	ours_destroy(c->ours);
 	births_destroy(c->births);
@@ -66,14 +71,19 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void tell(struct fix *f, enum ctl_type type, uint64_t time)
+static void tell_of(struct fix *f, enum ctl_type type, pid_t pid, pid_t parent, uint64_t time)
 {
 	struct ctl_msg *m = queue_reserve(&f->slot.ctl, type, sizeof(*m));
 
 	assert_non_null(m);
-	*m = (struct ctl_msg){ .pid = f->pid, .ppid = 1, .ptid = 1, .time = time };
+	*m = (struct ctl_msg){ .pid = pid, .ppid = parent, .ptid = parent, .time = time };
 	queue_commit(&f->slot.ctl);
 	recorder_take_messages(&f->r);
+}
+
+static void tell(struct fix *f, enum ctl_type type, uint64_t time)
+{
+	tell_of(f, type, f->pid, 1, time);
 }
 
 static void is_stranger(struct fix *f)
@@ -144,6 +154,35 @@ static void not_by_anothers_exec(void **state)
 	assert_true(ours_has(f->r.config.ours, f->pid));
 }
 
+/* A daemon: its parent's end lies in another ring, and is told before its fork. */
+static void of_who_has_ended(void **state)
+{
+	struct fix *f = *state;
+	pid_t child = getppid();
+
+	f->r.config.descends = true;
+	note_exec(f->r.config.births, child, EXECED_NS);
+	tracker_gone(&f->r.tracker, f->pid);
+	tell_of(f, CTL_FORK, child, f->pid, FORKED_NS);
+	assert_non_null(targets_find(&f->r.tracker.targets, child));
+}
+
+/* A reader knows it as a Python since its exec, of which another one tells later. */
+static void adopted_before_its_exec_is_told(void **state)
+{
+	struct fix *f = *state;
+
+	f->r.joins = (struct joins *)f; /* there are some; nobody is looked at */
+	f->r.by_table = true;
+	note_exec(f->r.config.births, f->pid, EXECED_NS);
+	tell(f, CTL_LOOK, EXECED_NS);
+	ours_set(f->r.config.ours, f->pid, true);
+	tell(f, CTL_EXEC, EXECED_NS);
+	tell(f, CTL_STRANGER, EXECED_NS);
+	assert_non_null(targets_find(&f->r.tracker.targets, f->pid));
+	assert_true(ours_has(f->r.config.ours, f->pid));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +192,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(by_who_began_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(not_before_its_exec, setup, teardown),
 		cmocka_unit_test_setup_teardown(not_by_anothers_exec, setup, teardown),
+		cmocka_unit_test_setup_teardown(of_who_has_ended, setup, teardown),
+		cmocka_unit_test_setup_teardown(adopted_before_its_exec_is_told, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
