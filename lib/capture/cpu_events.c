@@ -95,6 +95,12 @@ void cpu_events_stranger(struct reader *r, pid_t pid, uint64_t time)
 	ours_set(c->strangers, pid, emit_control(r, CTL_STRANGER, (struct ctl_msg){ .pid = pid }));
 }
 
+/* That it is none is known of whom the control thread was told, until it becomes another program. */
+static bool may_be_child(const struct reader_config *c, pid_t pid)
+{
+	return c->split || c->table || !c->strangers || !ours_has(c->strangers, pid);
+}
+
 bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time)
 {
 	const struct reader_config *c = r->c;
@@ -102,9 +108,9 @@ bool cpu_events_want(struct reader *r, pid_t pid, pid_t tid, uint64_t time)
 
 	if (!found || is_known(c, pid))
 		return found;
-	if (c->split || c->table)
+	if (may_be_child(c, pid))
 		look_for_births(r);
-	if (c->table)
+	if (!c->split)
 		learn_descent(c, pid);
 	return is_known(c, pid) || adopt(r, pid, time);
 }

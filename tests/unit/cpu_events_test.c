@@ -188,15 +188,15 @@ static void children(void **state)
 }
 
 /* The fork lies in the ring of another CPU, whose reader has not come to it yet. */
-static void born_on_another_cpu(void **state)
+static void born_elsewhere(struct fake *f, bool split)
 {
-	struct fake *f = *state;
 	uint32_t me = (uint32_t)getpid(), parent = 90;
 	struct record r;
 
 	f->c.ours = ours_create(NULL);
 	ours_set(f->c.ours, (pid_t)parent, true);
-	f->c.split = f->c.follow = true;
+	f->c.follow = true;
+	f->c.split = split;
 	record_begin(&r, PERF_RECORD_FORK, 0);
 	record_u32(&r, me, parent);
 	record_u32(&r, me, parent);
@@ -209,6 +209,16 @@ static void born_on_another_cpu(void **state)
 	fake_run(f);
 	assert_string_equal(fake_next(f), "exact a3 b3");
 	ours_destroy(f->c.ours);
+}
+
+static void born_on_another_cpu(void **state)
+{
+	born_elsewhere(*state, true);
+}
+
+static void born_on_another_cpu_of_all(void **state)
+{
+	born_elsewhere(*state, false);
 }
 
 /* While threads' events give way to CPUs' each moment is sampled by one of them. */
@@ -852,6 +862,7 @@ int main(void)
 		FAKE_TEST(only_some_threads),
 		FAKE_TEST(children),
 		FAKE_TEST(born_on_another_cpu),
+		FAKE_TEST(born_on_another_cpu_of_all),
 		FAKE_TEST(one_of_two),
 		FAKE_TEST(next_periods),
 		FAKE_TEST(who_was_not_held_keeps_its_period),
