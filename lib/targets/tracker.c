@@ -38,16 +38,29 @@ void tracker_deinit(struct tracker *t)
 	others_deinit(&t->others);
 }
 
+/* It is another program than the one that was looked at. */
+static bool has_execed(const struct target *target)
+{
+	uint64_t root = target->py.root ? proc_stack_root(target->pid) : 0;
+
+	return root && root != target->py.root;
+}
+
 void tracker_teach(struct tracker *t, struct births *births)
 {
-	t->births = births;
-	for (size_t i = 0; i < t->targets.n_all; i++) {
-		struct target *target = t->targets.all[i];
+	size_t n = t->targets.n_all;
 
-		if (atomic_load(&target->state) == TARGET_PYTHON)
+	t->births = births;
+	/* No record tells what was mapped, or of an exec, between the look and the events. */
+	for (size_t i = 0; i < n; i++) {
+		struct target *target = t->targets.all[i];
+		int state = atomic_load(&target->state);
+
+		if (state == TARGET_PYTHON && has_execed(target))
+			tracker_new(t, target->pid, 0);
+		else if (state == TARGET_PYTHON)
 			births_teach(births, &target->code, target);
-		/* No record tells what was mapped between the look and the events. */
-		else if (atomic_load(&target->state) == TARGET_NOPYTHON)
+		else if (state == TARGET_NOPYTHON)
 			tracker_look(t, target->pid);
 	}
 }

@@ -12,6 +12,7 @@
 
 #include "unit.h"
 #include "sys/proc.h"
+#include "targets/births.h"
 #include "targets/tracker.h"
 
 enum { NOBODY = 999999999, THREAD = 77 };
@@ -228,6 +229,36 @@ static void short_of_threads(void **state)
 	end(pid);
 }
 
+/* A Python that was looked at, whose stack began at @root then. Is it looked at anew? */
+static bool is_looked_at_again(uint64_t root)
+{
+	pid_t pid = start();
+	struct births *births = births_create();
+	struct target *target;
+	struct tracker t;
+	bool again;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	assert_int_equal(tracker_new(&t, pid, 0), 0);
+	target = targets_find(&t.targets, pid);
+	atomic_store(&target->state, TARGET_PYTHON);
+	target->py.root = root ? root : proc_stack_root(pid);
+	tracker_teach(&t, births);
+	again = targets_find(&t.targets, pid) != target;
+	tracker_deinit(&t);
+	births_destroy(births);
+	end(pid);
+	return again;
+}
+
+/* No event tells of an exec before there are events. */
+static void exec_before_the_events(void **state)
+{
+	(void)state;
+	assert_false(is_looked_at_again(0));
+	assert_true(is_looked_at_again(4096));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +268,7 @@ int main(void)
 		cmocka_unit_test(leader_has_ended),
 		cmocka_unit_test(forker_has_ended),
 		cmocka_unit_test(forker_is_not_known_yet),
+		cmocka_unit_test(exec_before_the_events),
 		cmocka_unit_test(short_of_descriptors),
 	};
 
