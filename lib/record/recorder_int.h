@@ -215,10 +215,8 @@ bool recorder_catch_up(struct recorder *r);
 bool recorder_over(struct recorder *r, const struct pollfd *fds);
 
 /* recorder_join.c: of a scope: its processes that run Python become targets; 0 or -errno with
- * a sentence. From recorder_begin_joins() on others join, by recorder_join() and what readers
- * tell. */
+ * a sentence. From joins_begin() on others join, by recorder_join() and what readers tell. */
 int recorder_begin_scope(struct recorder *r, struct err *err);
-int recorder_begin_joins(struct recorder *r);
 void recorder_join(struct recorder *r);
 void recorder_stranger(struct recorder *r, const struct ctl_msg *m);
 

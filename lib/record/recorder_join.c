@@ -57,11 +57,26 @@ static void tell_census(const struct recorder *r, const struct census *c)
 	census_tell(c, &r->o.note);
 }
 
+/* Who waits for a stranger is told of its CPU time, and so is who waits for that one. */
+static void note_strange(void *arg, pid_t parent)
+{
+	enum { GENERATIONS = 16 };
+	struct recorder *r = arg;
+
+	for (int i = 0; i < GENERATIONS && parent > 1 && ticks_strange(&r->ticks, parent); i++)
+		parent = proc_parent(parent);
+}
+
 int recorder_begin_scope(struct recorder *r, struct err *err)
 {
 	struct census c;
-	int ret = census_take(&c, r->o.scope, r->session->file_helper, r->o.stop);
+	int ret;
 
+	r->joins = joins_create(&r->tracker, r->o.scope,
+				(struct joins_listener){ note_strange, r });
+	if (!r->joins)
+		return -ENOMEM;
+	ret = census_take(&c, r->o.scope, r->session->file_helper, r->o.stop);
 	for (size_t i = 0; ret == 0 && i < c.n; i++)
 		ret = take_row(r, &c.row[i]);
 	if (ret == 0)
@@ -94,23 +109,6 @@ void recorder_busiest(struct recorder *r, size_t n)
 }
 
 /* --- who joins --- */
-
-/* Who waits for a stranger is told of its CPU time, and so is who waits for that one. */
-static void note_strange(void *arg, pid_t parent)
-{
-	enum { GENERATIONS = 16 };
-	struct recorder *r = arg;
-
-	for (int i = 0; i < GENERATIONS && parent > 1 && ticks_strange(&r->ticks, parent); i++)
-		parent = proc_parent(parent);
-}
-
-int recorder_begin_joins(struct recorder *r)
-{
-	r->joins = joins_create(&r->tracker, r->o.scope, r->plan.wide,
-				(struct joins_listener){ note_strange, r });
-	return r->joins ? 0 : -ENOMEM;
-}
 
 /* Nobody sampled it until now: what it has run as the program that it is, or, where it has become
  * none since we look, for as long as a stranger is dropped. */

@@ -12,6 +12,7 @@
 
 #include "capture/reader.h"
 #include "targets/births.h"
+#include "targets/joins.h"
 #include "targets/ours.h"
 #include "capture/waits.h"
 #include "base/clock.h"
@@ -296,7 +297,9 @@ static int fill_config(struct recorder *r, struct sink *const *sinks, size_t n_s
 		if (ret < 0)
 			return ret;
 	}
-	return r->o.scope ? recorder_begin_joins(r) : 0;
+	if (r->o.scope)
+		joins_begin(r->joins, r->plan.wide);
+	return 0;
 }
 
 /* On the resolver's thread, which wakes up anyway: a reader inside a read is worth a look

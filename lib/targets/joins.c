@@ -43,6 +43,7 @@ struct joins {
 	bool told_hang; /* a person, of one look that hangs */
 	struct look look[MOST];
 	size_t n, n_probes;
+	uint64_t made_ns;
 	/* Without @told: */
 	uint64_t poll_ns;
 	pid_t newest;	      /* family_newest() at the last poll */
@@ -294,7 +295,7 @@ int joins_due_ms(const struct joins *j, int most)
 	return next > now ? MIN((int)((next - now) / MS) + 1, most) : 0;
 }
 
-struct joins *joins_create(struct tracker *t, const struct scope *s, bool told,
+struct joins *joins_create(struct tracker *t, const struct scope *s,
 			   struct joins_listener listener)
 {
 	struct joins *j = calloc(1, sizeof(*j));
@@ -304,12 +305,27 @@ struct joins *joins_create(struct tracker *t, const struct scope *s, bool told,
 	j->t = t;
 	j->scope = s;
 	j->listener = listener;
-	j->told = told;
-	if (!told) {
-		j->newest = family_newest();
-		begin_turn(j, false);
-	}
+	j->told = true;
+	j->made_ns = now_ns();
+	j->newest = family_newest();
+	begin_turn(j, false);
 	return j;
+}
+
+/* A young one may have been looked at before it mapped its interpreter. */
+void joins_begin(struct joins *j, bool told)
+{
+	uint64_t young = now_ns() - j->made_ns + YOUNG_NS;
+
+	j->told = told;
+	begin_turn(j, false);
+	for (size_t i = 0; i < j->n_turn; i++) {
+		pid_t pid = j->turn[i];
+
+		note_program(j, pid, true);
+		if (proc_age_ns(pid) < young)
+			joins_look(j, pid);
+	}
 }
 
 void joins_destroy(struct joins *j)

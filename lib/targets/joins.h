@@ -23,11 +23,15 @@ struct joins_listener {
 	void *arg;
 };
 
-/* @t and @s are borrowed. @told: readers tell; else joins_run() looks into /proc. NULL: no
+/* @t and @s are borrowed. Before those that fit now are listed: who comes later is new. NULL: no
  * memory. */
-struct joins *joins_create(struct tracker *t, const struct scope *s, bool told,
+struct joins *joins_create(struct tracker *t, const struct scope *s,
 			   struct joins_listener listener);
 void joins_destroy(struct joins *j);
+
+/* The events are open, which tell of nothing before: who is new is looked at. @told: readers tell
+ * from now on; else joins_run() looks into /proc. */
+void joins_begin(struct joins *j, bool told);
 
 /* Who forked @pid, by the records or by /proc; -ESRCH: nobody knows. */
 pid_t joins_parent(const struct joins *j, pid_t pid);

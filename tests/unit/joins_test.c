@@ -125,7 +125,7 @@ static void more_than_can_be_looked_at(void **state)
 
 	(void)state;
 	assert_int_equal(tracker_init(&t, -1), 0);
-	j = joins_create(&t, &all, true, (struct joins_listener){ strange, NULL });
+	j = joins_create(&t, &all, (struct joins_listener){ strange, NULL });
 	assert_non_null(j);
 	for (int i = 0; i < MANY; i++)
 		assert_true(joins_look(j, pids[i]));
@@ -161,7 +161,7 @@ static void who_hangs(void **state)
 	machine.hangs = true;
 	assert_int_equal(tracker_init(&t, -1), 0);
 	t.note = (struct note){ .take = tell };
-	j = joins_create(&t, &all, true, (struct joins_listener){ strange, NULL });
+	j = joins_create(&t, &all, (struct joins_listener){ strange, NULL });
 	for (int i = 0; i < MANY; i++)
 		assert_true(joins_look(j, pids[i]));
 	until(&t, j, &machine.n_hang, AT_ONCE);
@@ -204,7 +204,7 @@ static void who_is_asked_for_during_a_look(void **state)
 	machine.later_s = 0;
 	machine.n_hang = machine.n_read = 0;
 	assert_int_equal(tracker_init(&t, -1), 0);
-	j = joins_create(&t, &all, true, (struct joins_listener){ strange, NULL });
+	j = joins_create(&t, &all, (struct joins_listener){ strange, NULL });
 	strangers.n = 0;
 	assert_true(joins_look(j, pids[MANY - 1]));
 	assert_true((one = reads(&t, j)) > 0);
@@ -237,7 +237,7 @@ static void who_execs_during_a_look(void **state)
 	assert_int_equal(tracker_init(&t, -1), 0);
 	t.births = births_create();
 	assert_non_null(t.births);
-	j = joins_create(&t, &all, true, (struct joins_listener){ strange, NULL });
+	j = joins_create(&t, &all, (struct joins_listener){ strange, NULL });
 	assert_true(joins_look(j, pids[MANY - 1]));
 	assert_true((one = reads(&t, j)) > 0);
 	machine.hangs = true;
@@ -253,6 +253,30 @@ static void who_execs_during_a_look(void **state)
 	waitpid(parent, NULL, 0);
 }
 
+/* Those that come after the first list, and before events tell of them, are looked at. */
+static void who_comes_before_the_events(void **state)
+{
+	struct scope these = { 0 };
+	struct tracker t;
+	struct joins *j;
+	pid_t parent, pids[MANY];
+	struct err err;
+
+	(void)state;
+	assert_int_equal(scope_match(&these, "joins_test", &err), 0);
+	machine.n_hang = machine.n_read = 0;
+	assert_int_equal(tracker_init(&t, -1), 0);
+	j = joins_create(&t, &these, (struct joins_listener){ strange, NULL });
+	parent = start(pids);
+	memcpy(machine.pids, pids, sizeof(pids));
+	joins_begin(j, true);
+	until(&t, j, &machine.n_read, MANY);
+	joins_destroy(j);
+	tracker_deinit(&t);
+	kill(parent, SIGKILL);
+	waitpid(parent, NULL, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -260,6 +284,7 @@ int main(void)
 		cmocka_unit_test(who_hangs),
 		cmocka_unit_test(who_is_asked_for_during_a_look),
 		cmocka_unit_test(who_execs_during_a_look),
+		cmocka_unit_test(who_comes_before_the_events),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
