@@ -16,10 +16,23 @@ def recorder(target, *args):
     return Recorder("-p", target.pid, "-F", 999, "-o", "a.data", "-o", "a.folded", *args).attached()
 
 
+UNTIL_TOLD = """
+import select, sys
+sys.stdout.write("READY\\n")
+sys.stdout.flush()
+while not select.select([sys.stdin], [], [], 0)[0]:
+    sum(range(1000))
+"""
+
+
 @each_python
 def test_the_end_of_the_target_ends_the_record(py):
-    target = Target(py, "groundtruth.py", "--us", 50, "--seconds", 2)
+    path = os.path.join(harness.folder(), "until_told.py")
+    harness.write(path, UNTIL_TOLD)
+    target = Target(py, path)
     record = recorder(target)
+    harness.works(target.pid, 1)
+    target.say("end")
     run = record.wait(15).ok()
     enough(run.n("samples") > 30, "too few samples: %s", run)
     readable(run, record.home)
