@@ -184,6 +184,8 @@ static void events(void **state)
 	assert_int_equal(c->n[TAPE_EVENT_ID], 2);
 	assert_int_equal(tape_get(c->last[TAPE_EVENT_ID], TAPE_KEY, 0), FAKE_ID + 1);
 	assert_int_equal(tape_get(c->last[TAPE_EVENT_ID], TAPE_INDEX, MISSING), 1);
+	assert_int_equal(c->n[TAPE_JUDGED], 4);
+	assert_int_equal(tape_get(c->last[TAPE_JUDGED], TAPE_EVENT_INDEX, MISSING), 1);
 	free(c);
 }
 
@@ -241,6 +243,7 @@ static void a_sample_around_the_rings_end(void **state)
 	assert_true(tape_field(c->last[TAPE_RING], TAPE_BYTES, &b));
 	assert_int_equal(f->page[0].data_head - BEGIN - 16, b.n);
 	assert_memory_equal(b.at, f->map[0], b.n);
+	assert_int_equal(BEGIN, tape_get(c->last[TAPE_JUDGED], TAPE_POS, MISSING));
 	free(c);
 }
 
