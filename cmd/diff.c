@@ -165,7 +165,7 @@ static int make_pairs(struct diff *d)
 		for (size_t i = 0; i < d->t[side].n; i++) {
 			d->pairs[n].row = d->t[side].rows[i];
 			d->pairs[n++].share[side] =
-				(double)d->t[side].rows[i].self / (double)d->t[side].samples;
+				d->t[side].rows[i].self / (double)d->t[side].samples;
 		}
 	qsort_r(d->pairs, n, sizeof(*d->pairs), by_key, &by);
 	for (size_t i = 0; i < n; i++)

@@ -69,15 +69,15 @@ struct report_options {
 	size_t rows;
 };
 
-static double share(uint64_t n, uint64_t of)
+static double share(double n, uint64_t of)
 {
-	return of ? 100 * (double)n / (double)of : 0;
+	return of ? 100 * n / (double)of : 0;
 }
 
 /* Of --mode wall @n are ns. */
-static uint64_t shown(const struct session *s, uint64_t n, uint64_t unit_ns)
+static uint64_t shown(const struct session *s, double n, uint64_t unit_ns)
 {
-	return s->flags & SESSION_WALL ? n / unit_ns : n;
+	return (uint64_t)(n + 0.5) / (s->flags & SESSION_WALL ? unit_ns : 1);
 }
 
 static void print_row(const struct tally *t, const struct session *s, const struct tally_row *r)

@@ -24,7 +24,7 @@ enum {
 struct found {
 	const struct tally_row *row;
 	size_t event;
-	uint64_t weight; /* of its function: the totals of all lines */
+	double weight; /* of its function: the totals of all lines */
 };
 
 /* One function's lines, in their order. */
@@ -67,7 +67,7 @@ static int by_weight(const void *a, const void *b)
 static void weigh(struct found *f, size_t n)
 {
 	for (size_t i = 0, k; i < n; i = k) {
-		uint64_t sum = 0;
+		double sum = 0;
 
 		for (k = i; k < n && !by_function(&f[k], &f[i]); k++)
 			sum += f[k].row->total;
@@ -99,8 +99,8 @@ static void put_shares(const struct annotated *a, size_t event, int line, char *
 		if (a->found[i].event == event && a->found[i].row->line == line)
 			r = a->found[i].row;
 	if (r)
-		snprintf(to, cap, "%6.2f%% %6.2f%% ", 100 * (double)r->self / all,
-			 100 * (double)r->total / all);
+		snprintf(to, cap, "%6.2f%% %6.2f%% ", 100 * r->self / all,
+			 100 * r->total / all);
 	else
 		snprintf(to, cap, "%16s", "");
 }

@@ -25,6 +25,7 @@ struct counting {
 	struct idmap row_of; /* key to a number in @t->rows */
 	uint32_t *known;     /* that number and 1, by function, or of others by frame; or 0 */
 	struct buf path;
+	double scale[SESSION_MAX_EVENTS]; /* tree_scale() */
 };
 
 static const char *keep(struct tally *t, const char *text)
@@ -122,6 +123,7 @@ static struct tally_row *row_of(struct counting *c, uint32_t frame)
 
 static int count_frames(struct counting *c, const struct tree_row *r, uint64_t number)
 {
+	double samples = (double)r->count * c->scale[r->event];
 	size_t n = tree_path(c->tree, r->node, &c->path);
 	bool inner = true;
 
@@ -134,8 +136,8 @@ static int count_frames(struct counting *c, const struct tree_row *r, uint64_t n
 		row = row_of(c, frame);
 		if (!row)
 			return -ENOMEM;
-		row->self += inner ? r->count : 0;
-		row->total += row->last != number ? r->count : 0;
+		row->self += inner ? samples : 0;
+		row->total += row->last != number ? samples : 0;
 		row->last = number;
 		inner = false;
 	}
@@ -152,24 +154,28 @@ static int count_whole(struct counting *c, const struct tree_row *r)
 
 	if (!row)
 		return -ENOMEM;
-	row->self += r->count;
-	row->total += r->count;
+	row->self += (double)r->count * c->scale[r->event];
+	row->total = row->self;
 	return 0;
 }
 
 static int count_rows(struct counting *c, int event)
 {
 	const struct tree *t = c->tree;
+	double samples = 0;
 	int ret = 0;
 
+	for (uint32_t e = 0; e < c->session->n_events; e++)
+		c->scale[e] = tree_scale(t, c->session, e);
 	for (size_t i = 0; !ret && i < tree_n_rows(t); i++) {
 		const struct tree_row *r = tree_row(t, i);
 
 		if (event >= 0 && r->event != (uint32_t)event)
 			continue;
-		c->t->samples += r->count;
+		samples += (double)r->count * c->scale[r->event];
 		ret = c->by < TALLY_THREAD ? count_frames(c, r, i + 1) : count_whole(c, r);
 	}
+	c->t->samples = (uint64_t)(samples + 0.5);
 	return ret;
 }
 
@@ -211,9 +217,7 @@ int tally_read(struct tally *t, struct recording *r, enum tally_by by, bool pyth
 	if (tree_begin(&sink, &err) < 0 || !t->names)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	code = recording_feed(r, &sink);
-	ret = tree_counts(&sink);
-	if (!ret)
-		ret = count(t, &t->tree, sink.session, by, event);
+	ret = count(t, &t->tree, sink.session, by, event);
 	return ret ? cmd_fail(EXIT_FAILED, "%s", strerror(-ret)) : code;
 }
 

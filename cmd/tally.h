@@ -25,7 +25,7 @@ struct tally_row {
 	const char *kind;
 	int first; /* line of its function; 0: not known */
 	int line; /* that a function begins at, or the line; 0: not known */
-	uint64_t self, total;
+	double self, total; /* samples: where they have weights no whole number */
 	uint64_t last; /* the row of the tree that it was last counted for */
 };
 

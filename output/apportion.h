@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /* Replace each of the @n weights by its share of @total, so that the shares add up to @total
- * exactly and none is off by one or more (largest remainders; of equal ones the first). All 0
- * where the weights are. 0 or -ENOMEM: nothing was changed. */
-int apportion(uint64_t *weight, size_t n, uint64_t total);
+ * exactly. A share that is no whole number becomes the one below or above, drawn: the latter as
+ * often as its part above the former says. So many small ones have what is theirs together. The
+ * same weights get the same shares. All 0 where the weights are. */
+void apportion(uint64_t *weight, size_t n, uint64_t total);
 
 #endif

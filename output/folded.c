@@ -538,7 +538,8 @@ static int count_samples(struct folded *f, uint32_t event)
 		if (e.line->event == event)
 			weight[k++] = e.line->count;
 	f->share[event] = weight;
-	return apportion(weight, k, f->samples[event]);
+	apportion(weight, k, f->samples[event]);
+	return 0;
 }
 
 static int count_all_samples(struct sink *s)

@@ -472,19 +472,18 @@ static int count_samples(struct tree *t, uint32_t event)
 {
 	size_t n = tree_n_rows(t), k = 0;
 	_cleanup_free_ uint64_t *weight = calloc(n + 1, sizeof(*weight));
-	int ret;
 
 	if (!weight)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		if (tree_row(t, i)->event == event)
 			weight[k++] = tree_row(t, i)->count;
-	ret = apportion(weight, k, t->samples[event]);
+	apportion(weight, k, t->samples[event]);
 	k = 0;
-	for (size_t i = 0; !ret && i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (tree_row(t, i)->event == event)
 			tree_row(t, i)->count = weight[k++];
-	return ret;
+	return 0;
 }
 
 /* True: samples are counted by what they stand for until they are shown. */
@@ -506,6 +505,16 @@ int tree_counts(struct sink *s)
 		if (is_weighed(s->session, e))
 			ret = count_samples(s->priv, e);
 	return ret;
+}
+
+double tree_scale(const struct tree *t, const struct session *session, uint32_t event)
+{
+	double weight = 0;
+
+	for (size_t i = 0; i < tree_n_rows(t); i++)
+		if (tree_row(t, i)->event == event)
+			weight += (double)tree_row(t, i)->count;
+	return weight > 0 && is_weighed(session, event) ? (double)t->samples[event] / weight : 1;
 }
 
 int tree_copy(struct sink *s, int (*write)(struct sink *s))

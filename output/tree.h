@@ -124,6 +124,8 @@ int tree_places(struct sink *s);
 /* Rows of events with adapted periods have weights, and get numbers of samples in the same
  * proportion. 0 or -errno. */
 int tree_counts(struct sink *s);
+/* Until then: a row's number of samples is its count times this, which is 1 for other events. */
+double tree_scale(const struct tree *t, const struct session *session, uint32_t event);
 /* Have @write put all into @s->out, rows with their counts. The tree stays as it was. 0 or
  * -errno. */
 int tree_copy(struct sink *s, int (*write)(struct sink *s));

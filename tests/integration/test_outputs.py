@@ -828,7 +828,7 @@ def perf_file(path, records, attrs=((1000, 1 | 2 | 4, 0),)):
     at, ids = 104 + 144 * len(attrs), b"".join(struct.pack("<Q", 70 + i) for i in range(len(attrs)))
     head = struct.pack("<8s8Q", b"PERFILE2", 104, 144, 104, 144 * len(attrs), at + len(ids), len(records), 0, 0).ljust(104, b"\0")
     for i, attr in enumerate(attrs):
-        head += struct.pack("<2I4Q", i, 128, 0, *attr).ljust(128, b"\0") + struct.pack("<2Q", at + 8 * i, 8)
+        head += struct.pack("<2I%dQ" % (1 + len(attr)), i, 128, 0, *attr).ljust(128, b"\0") + struct.pack("<2Q", at + 8 * i, 8)
     with open(path, "wb") as file:
         file.write(head + ids + records)
 
@@ -852,6 +852,22 @@ def test_lost_samples_are_told():
         for words in ("report", path), ("convert", path, "-o", out), ("diff", path, paths[4]), page:
             said = [line for line in pysampled(*words).ok().err.splitlines() if "lost" in line]
             equal(said, [] if "none" in path else [told], "what %s says" % (words,))
+
+
+def test_many_small_stacks_have_their_share():
+    """Also where each of them, here of a thread, has less than half a sample: the period was adapted."""
+    home = harness.folder()
+    path, out = os.path.join(home, "a.data"), os.path.join(home, "a.folded")
+    ids, freq = 1 | 2 | 4 | 256, 1 << 10
+    perf_file(path, b"".join(kernels(9, struct.pack("<Q2I2Q", 4096, pid, 1000 * pid + i, 1 + i, period))
+                             for pid, period in ((8, 400), (9, 1600)) for i in range(1000)), attrs=((99, ids, 0, freq),))
+    rows = json.loads(pysampled("report", path, "--by", "process", "--json").ok().out)["rows"]
+    equal({row["name"]: row["self"] for row in rows}, {"?-8": 400, "?-9": 1600}, "samples by process")
+    rows = json.loads(pysampled("report", path, "--json").ok().out)["rows"]
+    equal([row["self"] for row in rows], [2000], "samples by function")
+    pysampled("convert", path, "-o", out, "--threads").ok()
+    small = sum(count for frames, count in harness.read_folded(out) if frames[0].startswith("?-8/"))
+    check(abs(small - 400) < 4 * 16, "%d samples are of the smaller process", small) # 16: one standard deviation
 
 
 def test_a_report_tells_that_there_are_other_events():

@@ -542,14 +542,47 @@ static void shares_are_whole(void **state)
 	uint64_t huge[] = { UINT64_MAX, UINT64_MAX };
 
 	(void)state;
-	assert_int_equal(apportion(even, 3, 10), 0);
-	assert_true(even[0] == 4 && even[1] == 3 && even[2] == 3);
-	assert_int_equal(apportion(uneven, 3, 7), 0); /* 3.5, 2.1, 1.4 */
-	assert_true(uneven[0] == 4 && uneven[1] == 2 && uneven[2] == 1);
-	assert_int_equal(apportion(none, 2, 7), 0);
+	apportion(even, 3, 10);
+	assert_int_equal(even[0] + even[1] + even[2], 10);
+	for (int i = 0; i < 3; i++)
+		assert_in_range(even[i], 3, 4);
+	apportion(uneven, 3, 7); /* 3.5, 2.1, 1.4 */
+	assert_int_equal(uneven[0] + uneven[1] + uneven[2], 7);
+	assert_in_range(uneven[0], 3, 4);
+	assert_in_range(uneven[1], 2, 3);
+	assert_in_range(uneven[2], 1, 2);
+	apportion(none, 2, 7);
 	assert_true(none[0] == 0 && none[1] == 0);
-	assert_int_equal(apportion(huge, 2, 1000), 0);
+	apportion(huge, 2, 1000);
 	assert_true(huge[0] == 500 && huge[1] == 500);
+}
+
+/* Of 2000 stacks, each of one sample, @a have 400 and the others 1600, @together of a kind one after
+ * the other: what those of 400 get. */
+static uint64_t of_small(size_t a, size_t together)
+{
+	uint64_t weight[2000], small = 0, all = 0;
+
+	for (size_t i = 0; i < 2000; i++)
+		weight[i] = i / together % (2000 / a) ? 1600 : 400;
+	apportion(weight, 2000, 2000);
+	for (size_t i = 0; i < 2000; i++) {
+		small += i / together % (2000 / a) ? 0 : weight[i];
+		all += weight[i];
+	}
+	assert_int_equal(all, 2000);
+	return small;
+}
+
+/* 400 and 154 are right, whatever the order; 16 and 12 are one standard deviation at most. */
+static void many_small_shares_add_up(void **state)
+{
+	(void)state;
+	for (size_t together = 1; together <= 1000; together *= 10) {
+		assert_in_range(of_small(1000, together), 400 - 4 * 16, 400 + 4 * 16);
+		if (together < 1000)
+			assert_in_range(of_small(500, together), 154 - 4 * 12, 154 + 4 * 12);
+	}
 }
 
 /* Without room for more a stack that is known is counted on, a new one is "[unnamed]". */
@@ -746,7 +779,7 @@ static void events_weigh_apart(void **state)
 	}
 	put_event(&f, 2, 900, 2);
 	for (int i = 0; i < 3; i++)
-		put_event(&f, 0, 900, 2); /* a tenth and nine tenths of six */
+		put_event(&f, 0, 500, 2); /* a sixth and five sixths of six */
 	assert_string_equal(end(&f), "?-10;event:cycles;spin (work.py:1) 1\n"
 				     "?-10;event:cycles;spin (work.py:2) 5\n"
 				     "?-10;event:a:b;spin (work.py:1) 3\n"
@@ -1000,6 +1033,7 @@ int main(void)
 		cmocka_unit_test(text_is_for_everybody),
 		cmocka_unit_test(adapted_periods_weigh),
 		cmocka_unit_test(shares_are_whole),
+		cmocka_unit_test(many_small_shares_add_up),
 		cmocka_unit_test(numbers_stand_for_stacks),
 		cmocka_unit_test(waits_are_times),
 		cmocka_unit_test(rests_of_times_add_up),

@@ -266,6 +266,55 @@ static void samples_follow_an_adapted_period(void **state)
 	(void)state;
 }
 
+/* @n samples, each with a stack of its own, below @caller. */
+static void put_each(struct fixture *f, int n, const char *caller, uint64_t period)
+{
+	struct frame fr[] = { { .kind = FRAME_PYTHON, .func = &spin },
+			      { .kind = FRAME_NATIVE, .name = caller } };
+	struct sample smp = sample;
+
+	smp.period = period;
+	for (fr[0].line = 1; fr[0].line <= n; fr[0].line++)
+		put(f, smp, fr, 2);
+}
+
+/* What all rows below @caller count. */
+static uint64_t count_of(const struct fixture *f, const char *caller)
+{
+	const struct tree *t = &f->tree;
+	struct buf ids = { 0 };
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < tree_n_rows(t); i++) {
+		size_t n = tree_path(t, tree_row(t, i)->node, &ids);
+		uint32_t frame = load_u32(ids.at + 4 * (n - 1));
+
+		if (!strcmp(tree_text(t, tree_func(t, tree_frame(t, frame)->func)->name), caller))
+			ret += tree_row(t, i)->count;
+	}
+	buf_deinit(&ids);
+	return ret;
+}
+
+/* Also where each stack alone has less than one. */
+static void functions_of_many_stacks_have_their_share(void **state)
+{
+	struct fixture f;
+
+	begin(&f, SESSION_LINES);
+	f.session.events[0].attr =
+		(struct perf_event_attr){ .freq = 1, .type = PERF_TYPE_HARDWARE };
+	put_each(&f, 1000, "few", 400);
+	put_each(&f, 1000, "many", 1600);
+	assert_int_equal((int)(1e6 * tree_scale(&f.tree, &f.session, 0) + 0.5), 1000);
+	assert_int_equal((int)(1e6 * tree_scale(&f.tree, &f.session, 1) + 0.5), 1000000);
+	assert_int_equal(tree_counts(&f.sink), 0);
+	assert_in_range(count_of(&f, "few"), 399, 401);
+	assert_in_range(count_of(&f, "many"), 1599, 1601);
+	tree_deinit(&f.tree);
+	(void)state;
+}
+
 /* So is that of an event which is only counted at another's samples. */
 static void samples_follow_what_a_groups_member_counted(void **state)
 {
@@ -425,6 +474,7 @@ int main(void)
 		cmocka_unit_test(threads_have_their_names),
 		cmocka_unit_test(a_thread_that_takes_old_names_again_is_the_same),
 		cmocka_unit_test(samples_follow_an_adapted_period),
+		cmocka_unit_test(functions_of_many_stacks_have_their_share),
 		cmocka_unit_test(samples_follow_what_a_groups_member_counted),
 		cmocka_unit_test(samples_of_a_fixed_period_are_counted),
 		cmocka_unit_test(many_nodes_take_little),
