@@ -315,7 +315,7 @@ static int stream_record(struct perf_head *h, FILE *in, const struct perf_event_
 /* True: it is the kernel's, or such are packed in it. */
 static bool is_kernels(const struct perf_event_header *r)
 {
-	return r->type < RECORD_ATTR || r->type == PERF_RECORD_COMPRESSED;
+	return r->type < RECORD_ATTR || perf_is_packed(r->type);
 }
 
 /* What is told before the first record of the kernel. Where the stream is cut its records end. */

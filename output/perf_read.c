@@ -301,7 +301,7 @@ static int take_packed(struct perf_reader *r, uint64_t *left)
 		r->unpacker = perf_unpacker_create();
 	if (!r->unpacker)
 		return -ENOMEM;
-	perf_unpacker_feed(r->unpacker, h + 1, h->size - sizeof(*h));
+	perf_unpacker_feed(r->unpacker, h);
 	while ((ret = perf_unpacker_next(r->unpacker, h)) == 1) {
 		ret = take_in_order(r, h, left);
 		if (ret)
@@ -336,8 +336,8 @@ int perf_reader_run(struct perf_reader *r, struct sink *s)
 	while (!ret && left) {
 		ret = read_record(r, &left);
 		if (!ret)
-			ret = h->type == PERF_RECORD_COMPRESSED ? take_packed(r, &left) :
-								  take_in_order(r, h, &left);
+			ret = perf_is_packed(h->type) ? take_packed(r, &left) :
+							take_in_order(r, h, &left);
 	}
 	rest = ret && ret != -EBADMSG ? 0 : perf_order_round(&r->order, true, take_record, r);
 	return ret ? ret : rest;

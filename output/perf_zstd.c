@@ -175,10 +175,16 @@ void perf_unpacker_destroy(struct perf_unpacker *u)
 	free(u);
 }
 
-void perf_unpacker_feed(struct perf_unpacker *u, const void *body, size_t n)
+void perf_unpacker_feed(struct perf_unpacker *u, const struct perf_event_header *h)
 {
-	n = MIN(n, sizeof(u->body));
-	memcpy(u->body, body, n);
+	const unsigned char *body = (const unsigned char *)(h + 1);
+	size_t n = h->size - sizeof(*h), length = 0;
+
+	if (h->type == PERF_RECORD_COMPRESSED2 && n >= sizeof(uint64_t)) {
+		length = sizeof(uint64_t);
+		n = MIN(load_u64(body), n - length);
+	}
+	memcpy(u->body, body + length, n);
 	u->from = (ZSTD_inBuffer){ u->body, n, 0 };
 }
 
@@ -205,7 +211,7 @@ int perf_unpacker_next(struct perf_unpacker *u, void *ret)
 
 		if (has >= sizeof(h)) {
 			memcpy(&h, u->plain + u->at, sizeof(h));
-			if (h.size < sizeof(h) || h.type == PERF_RECORD_COMPRESSED)
+			if (h.size < sizeof(h) || perf_is_packed(h.type))
 				return -EBADMSG;
 			if (h.size <= has)
 				break;

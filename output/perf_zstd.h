@@ -8,6 +8,7 @@
 #ifndef PERF_ZSTD_H
 #define PERF_ZSTD_H
 
+#include <linux/perf_event.h>
 #include <stdint.h>
 
 #include "base/base.h"
@@ -15,10 +16,16 @@
 
 enum {
 	PERF_RECORD_COMPRESSED = 81,
+	PERF_RECORD_COMPRESSED2 = 83, /* newer perf's: the body's length stands before it */
 	PERF_ZSTD_DEFAULT = 3,	     /* level */
 	PERF_ZSTD_BEST = 22,	     /* the highest */
 	PERF_ZSTD_PIECE = 56 * 1024, /* bytes that a record gives back at most */
 };
+
+static inline bool perf_is_packed(uint32_t type)
+{
+	return type == PERF_RECORD_COMPRESSED || type == PERF_RECORD_COMPRESSED2;
+}
 
 struct perf_packer;
 
@@ -46,8 +53,8 @@ struct perf_unpacker;
 struct perf_unpacker *perf_unpacker_create(void);
 void perf_unpacker_destroy(struct perf_unpacker *u);
 
-/* What comes next is in the body of a COMPRESSED record, @n bytes: copied. */
-void perf_unpacker_feed(struct perf_unpacker *u, const void *body, size_t n);
+/* What comes next is in @h, which perf_is_packed(): copied. */
+void perf_unpacker_feed(struct perf_unpacker *u, const struct perf_event_header *h);
 
 /* Take the next whole record into @ret, 64 KiB. 1; 0: that takes another body; -EBADMSG: what
  * was packed is damaged, or no records. */

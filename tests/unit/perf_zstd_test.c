@@ -51,7 +51,8 @@ static ssize_t unpack(const struct buf *packed, const struct buf *want)
 		n = h.size;
 		assert_int_equal(h.type, PERF_RECORD_COMPRESSED);
 		assert_in_range(n, sizeof(h) + 1, packed->n - at);
-		perf_unpacker_feed(u, packed->at + at + sizeof(h), n - sizeof(h));
+		memcpy(room, packed->at + at, n);
+		perf_unpacker_feed(u, (const void *)room);
 		while ((ret = perf_unpacker_next(u, room)) == 1) {
 			memcpy(&h, room, sizeof(h));
 			if (want && got + h.size <= (ssize_t)want->n)
