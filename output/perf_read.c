@@ -28,6 +28,7 @@ struct perf_reader {
 	FILE *in;
 	const char *path;
 	struct perf_head head;
+	uint32_t number[SESSION_MAX_EVENTS]; /* of an event of @head in @session; or IDMAP_NONE */
 	struct session session;
 	struct stats stats;
 	struct perf_frames *frames;
@@ -194,7 +195,10 @@ static int take_group(struct perf_reader *r, const struct perf_event_attr *a,
 		if (a->inherit) /* a counter a thread */
 			key |= (uint64_t)(uint32_t)t->tid << 32;
 		smp.event = idmap_get(&r->head.ids, id);
-		if (smp.event >= r->head.n_events || smp.event == leader->event)
+		if (smp.event >= r->head.n_events)
+			continue;
+		smp.event = r->number[smp.event];
+		if (smp.event == IDMAP_NONE || smp.event == leader->event)
 			continue;
 		ret = grown(r, key, load_u64(at), &smp.period);
 		if (!ret && smp.period)
@@ -216,7 +220,8 @@ static int take_sample(struct perf_reader *r, const struct perf_event_header *h)
 		return ret;
 	a = &r->head.events[smp.event].attr;
 	ret = perf_layout_sample(a, h, &t);
-	if (ret)
+	smp.event = r->number[smp.event];
+	if (ret || smp.event == IDMAP_NONE)
 		return ret;
 	smp.ip = t.ip;
 	smp.pid = t.pid;
@@ -326,6 +331,14 @@ static int read_record(struct perf_reader *r, uint64_t *left)
 	return 0;
 }
 
+/* The kernel's own threads that wait for work, one a CPU, as perf calls them: no record does. */
+static int name_idle(struct perf_reader *r)
+{
+	const struct side side = { .kind = SIDE_COMM, .u.comm.name = "swapper" };
+
+	return r->head.ours || !r->sink->ops->side ? 0 : r->sink->ops->side(r->sink, &side);
+}
+
 int perf_reader_run(struct perf_reader *r, struct sink *s)
 {
 	const struct perf_event_header *h = (const void *)r->record;
@@ -333,6 +346,8 @@ int perf_reader_run(struct perf_reader *r, struct sink *s)
 	int ret = fseeko(r->in, (off_t)r->head.records.at, SEEK_SET) ? -errno : 0, rest;
 
 	r->sink = s;
+	if (!ret)
+		ret = name_idle(r);
 	while (!ret && left) {
 		ret = read_record(r, &left);
 		if (!ret)
@@ -372,13 +387,31 @@ static bool is_led(const struct perf_event_attr *a)
 	       a->sample_type & (PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ);
 }
 
+/* True: perf opened it by itself, for records of what has no samples. */
+static bool is_tracking(const struct event_info *e)
+{
+	return e->attr.type == PERF_TYPE_SOFTWARE && e->attr.config == PERF_COUNT_SW_DUMMY &&
+	       !strncmp(e->name, "dummy", 5);
+}
+
+static void take_event(struct perf_reader *r, size_t of)
+{
+	const struct event_info *e = &r->head.events[of];
+	size_t i = r->session.n_events;
+
+	r->number[of] = is_tracking(e) ? IDMAP_NONE : (uint32_t)i;
+	if (is_tracking(e))
+		return;
+	r->session.n_events++;
+	r->session.events[i] = *e;
+	r->session.how[i].led = is_led(&e->attr);
+}
+
 static void set_session(struct perf_reader *r)
 {
-	r->session.n_events = r->head.n_events;
+	for (size_t e = 0; e < r->head.n_events; e++)
+		take_event(r, e);
 	r->session.epoch_ns = r->head.epoch_ns;
-	memcpy(r->session.events, r->head.events, sizeof(r->session.events));
-	for (size_t e = 0; e < r->session.n_events; e++)
-		r->session.how[e].led = is_led(&r->session.events[e].attr);
 	r->session.capture = r->session.capture_why = "";
 	r->session.flags = SESSION_LINES | (r->head.wall ? SESSION_WALL | SESSION_PERIOD : 0);
 	r->session.stats = &r->stats;

@@ -346,7 +346,7 @@ static void put_sample(struct buf *b, int pid, uint64_t time, uint64_t period)
 }
 
 #define TWO_SAMPLES                                                                                \
-	"7/7 0 at=5 n=1 prov=3 addr=0|[unknown]\n"                                    \
+	"0/0=swapper\n7/7 0 at=5 n=1 prov=3 addr=0|[unknown]\n"                                    \
 	"0/0 0 at=6 n=9 prov=3 addr=0|[unknown]\n"
 
 static struct buf two_samples(void)
@@ -356,6 +356,37 @@ static struct buf two_samples(void)
 	put_sample(&b, 7, 5, 1);
 	put_sample(&b, 0, 6, 9);
 	return b;
+}
+
+/* perf's own event for what has no samples is none that anybody asked for. */
+static void the_tracking_event_is_none(void **state)
+{
+	static const struct perf_event_attr dummy = { .type = PERF_TYPE_SOFTWARE,
+						      .config = PERF_COUNT_SW_DUMMY };
+	static const char name[] = "page-faults", tracking[] = "dummy:u";
+	struct fixture f = { 0 };
+	static char all[1 << 16];
+	const char *at;
+	size_t n;
+	FILE *in;
+
+	write_recording(&f, 0);
+	in = fopen(f.path, "r");
+	n = fread(all, 1, sizeof(all), in);
+	fclose(in);
+	at = memmem(all, n, name, sizeof(name));
+	assert_non_null(at);
+	put_bytes(&f, f.path, at - all, tracking, sizeof(tracking));
+	put_bytes(&f, f.path, 104 + 2 * 8 + 136, &dummy, 16);
+	read_recording(&f, 0);
+	assert_int_equal(got.n_events, 1);
+	assert_non_null(strstr(told, "10/11 0 at=1000"));
+	assert_null(strstr(told, "10/11 1 at=1000"));
+	put_bytes(&f, f.path, at - all, name, sizeof(name)); /* of ours any event may be one */
+	read_recording(&f, 0);
+	assert_int_equal(got.n_events, 2);
+	assert_non_null(strstr(told, "10/11 1 at=1000"));
+	drop(&f);
 }
 
 /* A body with its length before it, and padding behind. */
@@ -402,6 +433,7 @@ int main(void)
 		cmocka_unit_test(a_wait_begins_where_it_did),
 		cmocka_unit_test(names_come_from_the_file_beside),
 		cmocka_unit_test(damage_is_told),
+		cmocka_unit_test(the_tracking_event_is_none),
 		cmocka_unit_test(newer_perf_packs_otherwise),
 	};
 
