@@ -140,6 +140,18 @@ static bool python_frame(struct folded_reader *r, const char *text, size_t n, st
 	return true;
 }
 
+/* True: it is what native code has where there is no name. */
+static bool is_place(const char *text, size_t n)
+{
+	static const char *const begin[] = { "[unknown]", "[anon]",	"[anon:",    "[heap]",
+					     "[stack",	  "[vsyscall]", "[uprobes]" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(begin); i++)
+		if (n >= strlen(begin[i]) && !memcmp(text, begin[i], strlen(begin[i])))
+			return true;
+	return false;
+}
+
 static int add_frame(struct folded_reader *r, const char *text, size_t n)
 {
 	struct frame fr = { .kind = FRAME_NATIVE };
@@ -149,7 +161,7 @@ static int add_frame(struct folded_reader *r, const char *text, size_t n)
 		return -ENOMEM;
 	if (n > 4 && !memcmp(text + n - 4, "_[k]", 4))
 		fr.kind = FRAME_KERNEL;
-	else if (n > 2 && *text == '[' && text[n - 1] == ']')
+	else if (n > 2 && *text == '[' && text[n - 1] == ']' && !is_place(text, n))
 		fr.kind = FRAME_MARKER;
 	if (!python_frame(r, text, n, &fr))
 		fr.name = keep(r, text, n, &id);

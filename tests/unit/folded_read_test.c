@@ -108,6 +108,9 @@ static void frames_have_their_kinds(void **state)
 	reads("main (/a.py:7);f (<string>:2);g (<frozen x>);nap;[late];sys_[k] 12\n",
 	      "0/0 12: K{sys_[k]} M{[late]} N{nap} P2{g|<frozen x>|0} P1{f|<string>|2}"
 	      " P0{main|/a.py|7}\n");
+	reads("[unknown];[anon];[heap];[stack];[vsyscall];[anon:x];[torn] 1\n",
+	      "0/0 1: M{[torn]} N{[anon:x]} N{[vsyscall]} N{[stack]} N{[heap]} N{[anon]}"
+	      " N{[unknown]}\n");
 	(void)state;
 }
 
