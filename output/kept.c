@@ -21,8 +21,9 @@ bool kept_sample(const struct sink *s, const struct sample *smp)
 bool kept_adapts(const struct session *session, uint32_t event)
 {
 	const struct perf_event_attr *a = &session->events[event].attr;
+	const struct event_how *how = &session->how[event];
 
-	return session->how[event].led || (a->freq && !perf_event_is_clock(a));
+	return how->led || how->varies || (a->freq && !perf_event_is_clock(a));
 }
 
 uint64_t kept_samples(const struct session *session, const struct sample *smp)

@@ -11,7 +11,7 @@
 bool kept_sample(const struct sink *s, const struct sample *smp);
 
 /* True: samples of @event stand for different numbers of occurrences: the kernel adapts its period,
- * or it is counted at another's samples. */
+ * or gives each sample a weight, or it is counted at another's samples. */
 bool kept_adapts(const struct session *session, uint32_t event);
 
 /* How many samples @smp is, and what it counts for: those, or what they stand for. */

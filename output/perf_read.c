@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/stats.h"
 #include "sample/perf_decode.h"
+#include "perf_event.h"
 #include "perf_chains.h"
 #include "perf_frames.h"
 #include "perf_head.h"
@@ -387,6 +388,13 @@ static bool is_led(const struct perf_event_attr *a)
 	       a->sample_type & (PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ);
 }
 
+/* True: the kernel may give each sample a weight (a tracepoint's, what a BPF program tells). Where
+ * all have the same nothing changes. */
+static bool is_varying(const struct perf_reader *r, const struct perf_event_attr *a)
+{
+	return !r->head.ours && a->sample_type & PERF_SAMPLE_PERIOD && !perf_event_is_clock(a);
+}
+
 /* True: perf opened it by itself, for records of what has no samples. */
 static bool is_tracking(const struct event_info *e)
 {
@@ -405,6 +413,7 @@ static void take_event(struct perf_reader *r, size_t of)
 	r->session.n_events++;
 	r->session.events[i] = *e;
 	r->session.how[i].led = is_led(&e->attr);
+	r->session.how[i].varies = is_varying(r, &e->attr);
 }
 
 static void set_session(struct perf_reader *r)

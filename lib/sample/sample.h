@@ -37,6 +37,7 @@ struct event_info {
 struct event_how {
 	uint8_t leader; /* of its group: index + 1, also the leader's own; 0: no group */
 	bool led;	/* takes no samples: counted at those of the leader */
+	bool varies;	/* each sample has a weight, which is its period */
 	bool read;	/* leads one that is counted so */
 	bool summed;	/* one of its samples is as many as its period says: of folded stacks */
 	bool probe;	/* an instruction of the target's that is a breakpoint meanwhile */

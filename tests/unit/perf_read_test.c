@@ -426,6 +426,23 @@ static void newer_perf_packs_otherwise(void **state)
 	buf_deinit(&anew);
 }
 
+/* Where the kernel gives each sample a weight that is its period, of an event that has none. */
+static void samples_of_their_own_weight(void **state)
+{
+	struct perf_event_attr a = clock_attr;
+	struct buf records = two_samples();
+	struct fixture f = { 0 };
+
+	for (int clock = 0; clock < 2; clock++) {
+		a.config = clock ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_BPF_OUTPUT;
+		write_foreign(&f, &a, 0, &records, records.n);
+		read_recording(&f, 0);
+		assert_string_equal(told, TWO_SAMPLES);
+		drop(&f);
+	}
+	buf_deinit(&records);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,6 +452,7 @@ int main(void)
 		cmocka_unit_test(damage_is_told),
 		cmocka_unit_test(the_tracking_event_is_none),
 		cmocka_unit_test(newer_perf_packs_otherwise),
+		cmocka_unit_test(samples_of_their_own_weight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

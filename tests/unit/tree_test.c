@@ -315,21 +315,24 @@ static void functions_of_many_stacks_have_their_share(void **state)
 	(void)state;
 }
 
-/* So is that of an event which is only counted at another's samples. */
+/* So is that of an event which is only counted at another's samples, or whose samples have weights. */
 static void samples_follow_what_a_groups_member_counted(void **state)
 {
 	struct sample large = sample;
 	struct fixture f;
 
 	large.period = 3000;
-	begin(&f, 0);
-	f.session.how[0].led = true;
-	put(&f, sample, python, 1);
-	put(&f, sample, python, 1);
-	put(&f, large, python + 1, 1);
-	put(&f, large, python + 1, 1);
-	is(&f, "?-10/?-11 spin|/srv/work.py:0:python = e0 p0 1 2000\n"
-	       "?-10/?-11 spin|/srv/other.py:0:python = e0 p0 3 6000\n");
+	for (int led = 0; led < 2; led++) {
+		begin(&f, 0);
+		f.session.how[0].led = led;
+		f.session.how[0].varies = !led;
+		put(&f, sample, python, 1);
+		put(&f, sample, python, 1);
+		put(&f, large, python + 1, 1);
+		put(&f, large, python + 1, 1);
+		is(&f, "?-10/?-11 spin|/srv/work.py:0:python = e0 p0 1 2000\n"
+		       "?-10/?-11 spin|/srv/other.py:0:python = e0 p0 3 6000\n");
+	}
 	(void)state;
 }
 
