@@ -338,6 +338,16 @@ static int read_stream(struct perf_head *h, FILE *in, uint64_t size)
 	return ret || h->n_events ? ret : -EBADMSG;
 }
 
+/* A `perf record` that was killed tells neither how long its records are nor where features are:
+ * what stands where these would begin is no place of one then. */
+static bool is_unfinished(FILE *in, const unsigned char *head, uint64_t size)
+{
+	uint64_t at = load_u64(head + 40), place;
+
+	return !load_u64(head + 48) &&
+	       (read_bytes(in, at, &place, sizeof(place)) || place > size);
+}
+
 int perf_head_read(struct perf_head *h, FILE *in)
 {
 	unsigned char head[HEAD_BYTES];
@@ -358,6 +368,10 @@ int perf_head_read(struct perf_head *h, FILE *in)
 	if (ret)
 		return ret;
 	h->records = stretch(size, load_u64(head + 40), load_u64(head + 48));
+	if (is_unfinished(in, head, size)) {
+		h->records = stretch(size, load_u64(head + 40), size);
+		return 0;
+	}
 	ret = read_features(h, in, head, size);
 	return ret ? ret : read_tail(h, in, size);
 }

@@ -443,6 +443,24 @@ static void samples_of_their_own_weight(void **state)
 	buf_deinit(&records);
 }
 
+/* perf tells at its end how long the records are; it may have told of features that come behind. */
+static void a_killed_recording_has_its_samples(void **state)
+{
+	struct buf records = two_samples();
+	struct fixture f = { 0 };
+
+	for (uint64_t features = 0; features < 2; features++) {
+		write_foreign(&f, &clock_attr, features << 12, &records, 0);
+		read_recording(&f, 0);
+		assert_string_equal(told, TWO_SAMPLES);
+		assert_int_equal(truncate(f.path, 104 + 144 + 40 + 8), 0);
+		read_recording(&f, -EBADMSG);
+		assert_non_null(strstr(told, "7/7 0 at=5"));
+		drop(&f);
+	}
+	buf_deinit(&records);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +471,7 @@ int main(void)
 		cmocka_unit_test(the_tracking_event_is_none),
 		cmocka_unit_test(newer_perf_packs_otherwise),
 		cmocka_unit_test(samples_of_their_own_weight),
+		cmocka_unit_test(a_killed_recording_has_its_samples),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
