@@ -405,6 +405,12 @@ static ssize_t next_line(FILE *in, char **text, size_t *cap)
 	return n - (ssize_t)skip;
 }
 
+/* True: no stack, but what austin tells of its run. */
+static bool is_remark(const char *line)
+{
+	return line[0] == '#' && line[1] == ' ' && !strchr(line, ';');
+}
+
 bool folded_begins(FILE *in)
 {
 	_cleanup_free_ char *text = NULL;
@@ -412,7 +418,7 @@ bool folded_begins(FILE *in)
 	ssize_t n;
 
 	while ((n = next_line(in, &text, &cap)) >= 0)
-		if (n)
+		if (n && !is_remark(text))
 			return has_count(text, (size_t)n);
 	return true;
 }
@@ -428,7 +434,7 @@ int folded_look(FILE *in, struct session *session)
 		return -ENOMEM;
 	l->events = l->roots = true;
 	while ((l->events || l->roots) && (n = next_line(in, &text, &cap)) >= 0)
-		if (has_count(text, (size_t)n))
+		if (has_count(text, (size_t)n) && !is_remark(text))
 			look_at(l, text);
 	if (l->events && l->found.n_events) {
 		session->n_events = l->found.n_events;
@@ -449,7 +455,7 @@ int folded_read(FILE *in, const struct session *session, struct sink *s, size_t 
 	int ret = r.names ? 0 : -ENOMEM;
 
 	for (*line = 1; !ret && (n = next_line(in, &text, &cap)) >= 0; *line += !ret)
-		if (n)
+		if (n && !is_remark(text))
 			ret = strlen(text) == (size_t)n ? read_line(&r, text) : -EBADMSG;
 	for (size_t i = 0; i < (r.n_func + BLOCK - 1) / BLOCK; i++)
 		free(r.blocks[i]);

@@ -114,6 +114,18 @@ static void frames_have_their_kinds(void **state)
 	(void)state;
 }
 
+/* As austin writes them; a stack may begin so, too. */
+static void remarks_are_passed(void **state)
+{
+	static const char text[] = "# austin: 3.6.0\n# interval: 100\n\nr;f 1\n# x;g 2\n# done: 7\n";
+	FILE *in = fmemopen((void *)(uintptr_t)text, sizeof(text) - 1, "r");
+
+	assert_true(folded_begins(in));
+	fclose(in);
+	reads(text, "0/0 1: N{f} N{r}\n0/0 2: N{g} N{# x}\n");
+	(void)state;
+}
+
 /* Only what ends like a Python file is Python's. */
 static void others_look_similar(void **state)
 {
@@ -341,6 +353,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_are_kept_apart_where_they_are_told),
 		cmocka_unit_test(frames_have_their_kinds),
+		cmocka_unit_test(remarks_are_passed),
 		cmocka_unit_test(others_look_similar),
 		cmocka_unit_test(functions_are_told_apart),
 		cmocka_unit_test(roots_name_threads),
