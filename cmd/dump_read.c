@@ -66,8 +66,11 @@ static void find_states(struct dump *d)
 	for (uint32_t i = 0; state && i < n; i++) {
 		state->at = at[i];
 		if (pyframe_state_number(&d->live.base, &d->target.walk, at[i],
-					 &state->number) < 0)
+					 &state->number) < 0) {
+			free(d->state);
+			d->state = NULL;
 			return;
+		}
 		state++;
 	}
 	d->n_states = (size_t)(state - d->state);
