@@ -137,9 +137,12 @@ static const struct cached *find_rule(struct unwinder *u, const struct space *sp
 
 /* ---- Anonymous code ---- */
 
+/* The second as /proc tells it of memory that the process gave a name. */
 static bool map_is_anonymous(const struct space_map *m)
 {
-	return m->elf && strncmp(elfcache_path(m->elf), "//anon", 6) == 0;
+	const char *path = m->elf ? elfcache_path(m->elf) : "";
+
+	return strncmp(path, "//anon", 6) == 0 || strncmp(path, "[anon:", 6) == 0;
 }
 
 /* The trampolines in @code; NULL: there are none, or no memory. */

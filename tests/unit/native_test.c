@@ -264,7 +264,7 @@ static void code_without_a_file(void **state)
 
 	memcpy(page, trampoline, sizeof(trampoline));
 	side.u.mmap.addr = (uint64_t)(uintptr_t)page, side.u.mmap.len = 4096;
-	side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = "//anon";
+	side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = "[anon:cpython:perf_trampoline]";
 	spaces_side(symbolizer_spaces(symbols), &side);
 	words[1] = into_loop();
 	native_regs(&regs, side.u.mmap.addr + 4, SP);
