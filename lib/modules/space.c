@@ -75,9 +75,25 @@ static void space_free(struct space *gone)
 	free(gone);
 }
 
+/* Where the space is kept of @pid, whose main thread has ended. NULL: nowhere. */
+static struct space **space_ended(struct spaces *s, pid_t pid)
+{
+	for (size_t i = 0; i < SPACE_ENDED; i++)
+		if (s->ended[i] && s->ended[i]->pid == pid)
+			return &s->ended[i];
+	return NULL;
+}
+
+/* Also what was kept of it. */
 static void space_drop(struct spaces *s, pid_t pid)
 {
+	struct space **kept = space_ended(s, pid);
+
 	space_free(space_take(s, pid));
+	if (kept) {
+		space_free(*kept);
+		*kept = NULL;
+	}
 }
 
 /* What struct space.whole is as long as no record was lost since: on its way here, too. */
@@ -115,14 +131,6 @@ static void space_end(struct spaces *s, pid_t pid)
 	space_free(*kept);
 	*kept = gone;
 	s->n_ended++;
-}
-
-static struct space *space_ended(const struct spaces *s, pid_t pid)
-{
-	for (size_t i = s->n_ended, k = 0; i-- > 0 && k < SPACE_ENDED; k++)
-		if (s->ended[i % SPACE_ENDED]->pid == pid)
-			return s->ended[i % SPACE_ENDED];
-	return NULL;
 }
 
 /* The first map that ends above @addr; @n where there is none. */
@@ -264,7 +272,7 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent, uint64_t tim
 	struct space *from, *to;
 
 	space_drop(s, child);
-	from = *space_slot(s, parent);
+	from = spaces_find(s, parent);
 	to = space_get(s, child);
 	if (!to)
 		return;
@@ -424,6 +432,26 @@ static uint64_t view_of(struct space *sp)
 	return sp->view;
 }
 
+/* A process whose main thread alone has ended is there again: it maps more. */
+static void space_again(struct spaces *s, pid_t pid)
+{
+	struct space **p = space_slot(s, pid), **kept = *p ? NULL : space_ended(s, pid), *sp;
+	size_t bytes = kept ? (*kept)->cap * sizeof(*sp->map) : 0;
+
+	if (!kept || s->n == MAX_SPACES ||
+	    (s->max_map_bytes && bytes > s->max_map_bytes - s->map_bytes))
+		return;
+	*p = sp = *kept;
+	*kept = NULL;
+	sp->next = NULL;
+	sp->whole = 0; /* where records were lost another process may have its number */
+	s->map_bytes += bytes;
+	s->n++;
+	for (size_t i = 0; i < sp->n; i++)
+		if (sp->map[i].elf)
+			jit_learn(sp, &sp->map[i]);
+}
+
 static void side_mmap(struct spaces *s, struct side *side)
 {
 	struct elfcache_id id = { .dev = makedev(side->u.mmap.maj, side->u.mmap.min),
@@ -439,8 +467,12 @@ static void side_mmap(struct spaces *s, struct side *side)
 			       .ino = side->u.mmap.ino,
 			       .told_ns = side->time };
 	bool keep = side->u.mmap.prot & PROT_EXEC;
-	struct space *sp = side->u.mmap.kernel ? NULL : space_get(s, side->pid);
+	struct space *sp;
 
+	if (side->u.mmap.kernel)
+		return;
+	space_again(s, side->pid);
+	sp = space_get(s, side->pid);
 	if (!sp)
 		return;
 	sp->gen = ++s->last_gen;
@@ -539,9 +571,9 @@ void spaces_same_kernel(struct spaces *s)
 
 struct space *spaces_find(struct spaces *s, pid_t pid)
 {
-	struct space *sp = *space_slot(s, pid);
+	struct space *sp = *space_slot(s, pid), **kept = sp ? NULL : space_ended(s, pid);
 
-	return sp ? sp : space_ended(s, pid);
+	return kept ? *kept : sp;
 }
 
 struct space_map *space_at(const struct space *sp, uint64_t addr)

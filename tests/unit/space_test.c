@@ -31,7 +31,7 @@ struct drawn {
 
 struct process {
 	bool there; /* something was heard of it */
-	bool ended; /* its main thread has: what it maps from now on is another process's */
+	bool ended; /* its main thread has, and what it maps from now on is another thread's */
 	struct drawn page[PAGES];
 };
 
@@ -65,9 +65,8 @@ static void draw_map(struct spaces *s, struct process *p, pid_t pid)
 	uint64_t pgoff = (uint64_t)any(100) * PAGE;
 
 	map(s, pid, (uint64_t)from * PAGE, (uint64_t)n * PAGE, pgoff, file);
-	if (p->ended)
-		memset(p, 0, sizeof(*p));
 	p->there = true;
+	p->ended = false;
 	for (uint32_t i = 0; i < n; i++)
 		p->page[from + i] =
 			(struct drawn){ file, file ? pgoff + (uint64_t)i * PAGE : 0 };
@@ -91,8 +90,9 @@ static void draw_life(struct spaces *s, struct process *all, pid_t pid)
 	} else if (side.kind == SIDE_FORK) {
 		side.u.fork.ppid = parent + 1;
 		if (parent != pid) {
-			*p = all[parent].ended ? (struct process){ 0 } : all[parent];
+			*p = all[parent];
 			p->there = true;
+			p->ended = false;
 		}
 	} else if (side.kind == SIDE_EXIT && side.tid == side.pid) {
 		p->ended = p->there;
