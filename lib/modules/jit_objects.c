@@ -160,48 +160,65 @@ static int search(struct jit_objects *o, struct file_helper *files)
 
 /* The entries of a list that are new, newest first. */
 struct entries {
-	struct {
-		uint64_t at, image, size;
-	} entry[MAX_ENTRIES];
+	struct jit_objects_entry entry[MAX_ENTRIES];
 	size_t n;
+	bool all; /* of the list: none of them is that of the last time */
 };
 
+static bool is_same(const struct jit_objects_entry *a, const struct jit_objects_entry *b)
+{
+	return a->at == b->at && a->image == b->image && a->size == b->size;
+}
+
 /* False: it is no list, or it changed while it was read. */
-static bool follow(struct entries *new, struct rmem *mem, uint64_t at, uint64_t until)
+static bool follow(struct entries *new, struct rmem *mem, uint64_t at,
+		   const struct jit_objects_entry *until)
 {
 	uint64_t prev = 0;
 	struct entry e;
 
-	for (; at && at != until && new->n < MAX_ENTRIES; prev = at, at = e.next) {
+	for (; at && new->n < MAX_ENTRIES; prev = at, at = e.next) {
+		struct jit_objects_entry *to = &new->entry[new->n];
+
 		if (rmem_read(mem, at, &e, sizeof(e)) < 0 || e.prev != prev)
 			return false;
-		new->entry[new->n].at = at;
-		new->entry[new->n].image = e.image;
-		new->entry[new->n++].size = e.size;
+		*to = (struct jit_objects_entry){ at, e.image, e.size };
+		if (is_same(to, until))
+			return true;
+		new->n++;
 	}
+	new->all = !at;
 	return true;
+}
+
+/* What was known may be of code that is gone. All lists are new again. */
+static void begin_anew(struct jit_objects *o)
+{
+	codemap_deinit(&o->map);
+	for (size_t i = 0; i < o->n_lists; i++)
+		o->list[i].head.at = 0;
 }
 
 /* Images to @fd, each behind its length, the oldest first: code that took the place of other
  * code comes later. One that is gone or too large is left out. The entry that was copied last,
- * 0: none could be written. */
-static uint64_t copy(int fd, struct rmem *mem, const struct entries *new)
+ * NULL: none could be written. */
+static const struct jit_objects_entry *copy(int fd, struct rmem *mem, const struct entries *new)
 {
 	_cleanup_free_ unsigned char *buf = malloc(sizeof(uint64_t) + CODEMAP_MAX_OBJECT);
 	size_t bytes = 0;
-	uint64_t last = 0;
+	const struct jit_objects_entry *last = NULL;
 
 	for (size_t i = new->n; i > 0 && buf && bytes < MAX_BYTES; i--) {
 		uint64_t size = new->entry[i - 1].size;
 		size_t n = sizeof(size) + size;
 
-		last = new->entry[i - 1].at;
+		last = &new->entry[i - 1];
 		if (size > CODEMAP_MAX_OBJECT ||
 		    rmem_read(mem, new->entry[i - 1].image, buf + sizeof(size), size) < 0)
 			continue;
 		memcpy(buf, &size, sizeof(size));
 		if (write(fd, buf, n) != (ssize_t)n)
-			return 0;
+			return NULL;
 		bytes += n;
 	}
 	return last;
@@ -209,10 +226,10 @@ static uint64_t copy(int fd, struct rmem *mem, const struct entries *new)
 
 /* 1, with the newest entry that was taken in @head; else as jit_objects_read(). */
 static int take(struct jit_objects *o, struct rmem *mem, const struct entries *new,
-		struct file_helper *files, uint64_t *head)
+		struct file_helper *files, struct jit_objects_entry *head)
 {
 	_cleanup_close_ int fd = memfile_new("pysampled", false);
-	uint64_t last = fd < 0 ? 0 : copy(fd, mem, new);
+	const struct jit_objects_entry *last = fd < 0 ? NULL : copy(fd, mem, new);
 	int r;
 
 	if (!last)
@@ -223,26 +240,28 @@ static int take(struct jit_objects *o, struct rmem *mem, const struct entries *n
 	codemap_sort(&o->map);
 	if (r < 0)
 		return r;
-	*head = last;
+	*head = *last;
 	return 1;
 }
 
 static int read_list(struct jit_objects *o, size_t i, struct file_helper *files)
 {
 	_cleanup_free_ struct entries *new = NULL;
-	uint64_t *head = &o->list[i].head;
+	struct jit_objects_entry *head = &o->list[i].head;
 	struct descriptor d;
 	struct rmem_live mem;
 
 	rmem_live_init(&mem, o->pid);
 	if (rmem_read(&mem.base, o->list[i].at, &d, sizeof(d)) < 0 || d.version != VERSION ||
-	    !d.first || d.first == *head)
+	    !d.first)
 		return 0;
 	new = calloc(1, sizeof(*new));
 	if (!new)
 		return -EAGAIN;
-	if (!follow(new, &mem.base, d.first, *head) || new->n == 0)
+	if (!follow(new, &mem.base, d.first, head) || new->n == 0)
 		return 0;
+	if (head->at && new->all)
+		begin_anew(o);
 	return take(o, &mem.base, new, files, head);
 }
 

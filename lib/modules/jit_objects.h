@@ -15,6 +15,11 @@ struct file_helper;
 
 enum { JIT_OBJECTS_LISTS = 4 };
 
+/* Of a list. Where one was freed another may be. */
+struct jit_objects_entry {
+	uint64_t at, image, size;
+};
+
 struct jit_objects {
 	pid_t pid;
 	uint64_t since_ns;
@@ -22,7 +27,7 @@ struct jit_objects {
 	struct codemap map;
 	struct {
 		uint64_t at;   /* address of the list's descriptor */
-		uint64_t head; /* the entry that was first when it was read; 0: none */
+		struct jit_objects_entry head; /* was first when it was read; at 0: none */
 	} list[JIT_OBJECTS_LISTS];
 	size_t n_lists;
 	struct jit_objects_file *looked; /* mapped files that were searched for a list */

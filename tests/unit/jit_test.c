@@ -139,6 +139,25 @@ static void test_registered(void **state)
 	file_helper_end(h);
 }
 
+/* An entry that was freed, and has the place of another by now, is read: and what was freed has no
+ * name any more. */
+static void test_entry_used_again(void **state)
+{
+	struct symbolizer *s = own_symbolizer(0);
+	struct jitobject o[2];
+	struct registered r;
+	pid_t me = getpid();
+
+	feed(s, me, CODE, "//anon", NULL);
+	enlist(&r, &o[0], 0x1000, "old");
+	until_named(s, me, CODE + 0x1000, "old");
+	__jit_debug_descriptor.first = NULL;
+	enlist(&r, &o[1], 0x2000, "new");
+	until_named(s, me, CODE + 0x2000, "new");
+	until_named(s, me, CODE + 0x1000, "[anon]");
+	own_symbolizer_destroy(s);
+}
+
 /* A list that changes while it is read, or is none: then there is no name, and no end. */
 static void test_no_list(void **state)
 {
@@ -609,6 +628,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_registered, empty_list),
 		cmocka_unit_test_prestate_setup_teardown(test_registered, NULL, empty_list,
 							 &elsewhere),
+		cmocka_unit_test_teardown(test_entry_used_again, empty_list),
 		cmocka_unit_test_teardown(test_no_list, empty_list),
 		cmocka_unit_test_teardown(test_no_descriptor, empty_list),
 		cmocka_unit_test_teardown(test_own_map, remove_map),
