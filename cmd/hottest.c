@@ -54,7 +54,7 @@ static int hottest_sample(struct sink *s, const struct sample *smp, const struct
 	uint64_t weight = kept_weight(s->session, smp);
 	bool inner = true;
 
-	if (smp->event)
+	if (smp->event || !kept_sample(s, smp))
 		return 0;
 	atomic_store_explicit(&h->samples, number, memory_order_relaxed);
 	h->weight += weight;

@@ -248,6 +248,16 @@ def test_the_hottest_are_weighed_as_in_a_report(py):
 
 
 @one_python
+def test_the_hottest_are_of_the_samples_that_are_kept(py):
+    target = Target(py, "groundtruth.py")
+    home = harness.folder()
+    run = harness.pysampled("-p", target.pid, "-F", 999, "-d", 1, "--capture", "async", "--provenance", "exact", "-o", "a.folded", home=home).ok()
+    harness.enough(run.n("late") > 0, "no sample is late: %s", run)
+    told = re.search(r"self +total +of (\d+) samples", run.err)
+    equal(int(told[1]) if told else 0, harness.total(harness.read_folded(os.path.join(home, "a.folded"))), "samples of the table: %s" % run)
+
+
+@one_python
 def test_report_of_python_has_what_c_code_takes(py):
     """sum()'s C code is self of the line that calls it, in all that report adds up."""
     source = "things = list(range(5000))\ndef add():\n  return sum(things)\nprint('READY', flush=True)\nwhile True: add()\n"
