@@ -275,6 +275,7 @@ static bool push_user(struct building *b)
 	in->native.may_be_jitted =
 		in->native.n_python && in->python[0].flags & PYSTACK_MAY_BE_JITTED;
 	in->native.none = in->prov == PROV_NOPYTHON;
+	in->native.truncated = in->truncated;
 	s = native_stack(b->a->native, &in->native);
 	b->hides_line = s.hides_line;
 	if (s.search_ended)

@@ -48,8 +48,9 @@ static uint32_t loop_from(const struct merger *m, uint32_t from)
 
 /* Up to 3.10, of a whole stack: where does the loop of the newest frame begin to be looked
  * for? A loop that is being entered or left has no frame: it is one more. With any other
- * number nobody knows which loop runs which frame. The loops beyond a greenlet's root run
- * others' frames; which of the library's frames is the root shows in their number. */
+ * number nobody knows which loop runs which frame, unless frames are missing that run in the
+ * outer ones. The loops beyond a greenlet's root run others' frames; which of the library's
+ * frames is the root shows in their number. */
 static uint32_t first_loop(const struct merger *m, bool whole)
 {
 	uint32_t loops = 0, n = m->in->n_anchors;
@@ -63,7 +64,7 @@ static uint32_t first_loop(const struct merger *m, bool whole)
 			return 0;
 		one_more |= loops == n + 1;
 	}
-	if (loops == n || (loops < n && !whole))
+	if (loops == n || (loops < n && !whole) || (loops > n && m->in->truncated))
 		return 0;
 	return one_more || loops == n + 1 ? loop_from(m, 0) + 1 : m->n_frames;
 }
@@ -99,14 +100,15 @@ static void put_frame(struct merger *m, uint32_t i)
 	}
 }
 
-/* Python frames beyond the last anchor: the walk was cut, and which activation runs them is
- * not known. */
+/* Python frames beyond the last anchor, read or not: the walk was cut, and which activation runs
+ * them is not known. */
 static bool is_cut(const struct merger *m)
 {
 	const struct merge_input *in = m->in;
 	uint32_t placed = in->n_anchors ? in->anchor[in->n_anchors - 1].n : 0;
 
-	return m->anchor == in->n_anchors && m->python == placed && placed < in->n_python;
+	return m->anchor == in->n_anchors && m->python == placed &&
+	       (placed < in->n_python || in->truncated);
 }
 
 /* True: there is nothing more to say about the frames from @i on. */

@@ -35,6 +35,7 @@ struct merge_input {
 	const struct pystack_anchor *anchor;
 	uint32_t n_anchors, n_python;
 	bool none; /* a whole walk has found that the thread runs no Python */
+	bool truncated; /* there are further Python frames, which were not read */
 };
 
 enum merge_kind {

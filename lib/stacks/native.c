@@ -375,6 +375,7 @@ struct native_stack native_stack(struct native *n, const struct native_input *in
 		.n_anchors = in->n_anchors,
 		.n_python = in->n_python,
 		.none = in->none,
+		.truncated = in->truncated,
 	};
 	struct native_stack ret = { .item = n->item, .frame = n->frame, .symbol = n->symbol };
 

@@ -30,6 +30,7 @@ struct native_input {
 	uint32_t n_anchors, n_python;
 	bool may_be_jitted; /* PYSTACK_MAY_BE_JITTED */
 	bool none;	    /* a whole walk has found no Python frame */
+	bool truncated;	    /* older Python frames were not read */
 };
 
 /* Valid until the next call. */

@@ -99,22 +99,28 @@ static size_t merged(const struct picture *p, struct merge_item *item, size_t ca
 	return merge(&p->in, item);
 }
 
-/* @more: Python frames beyond the last anchor. */
-static void check_with(const char *native, enum unwind_end end, const char *anchors,
-		       uint32_t more, const char *want)
+/* @p: what else is known. @more: Python frames beyond the last anchor. */
+static void check_picture(struct picture p, const char *native, enum unwind_end end,
+			  const char *anchors, uint32_t more, const char *want)
 {
-	struct picture p = { 0 };
 	struct merge_item item[128];
 	char got[129];
 
-	p.in = (struct merge_input){
-		.frame = p.frame, .hint = p.hint, .run = p.run, .anchor = p.anchor
-	};
+	p.in.frame = p.frame;
+	p.in.hint = p.hint;
+	p.in.run = p.run;
+	p.in.anchor = p.anchor;
 	draw_native(&p, native, end);
 	draw_anchors(&p, anchors);
 	p.in.n_python += more;
 	letters(&p, item, merged(&p, item, ARRAY_SIZE(item)), got);
 	assert_string_equal(got, want);
+}
+
+static void check_with(const char *native, enum unwind_end end, const char *anchors,
+		       uint32_t more, const char *want)
+{
+	check_picture((struct picture){ 0 }, native, end, anchors, more, want);
 }
 
 static void check(const char *native, const char *anchors, const char *want)
@@ -187,9 +193,26 @@ static void test_one_frame_each(void **state)
 	check_with("EnE", UNWIND_CUT, "11", 1, "E0nE1!2"); /* more frames than loops */
 }
 
+static void check_truncated(const char *native, const char *anchors, const char *want)
+{
+	check_picture((struct picture){ .in.truncated = true }, native, UNWIND_BOTTOM, anchors, 0,
+		      want);
+}
+
+/* The innermost loops run those that were read, however many there are further out. */
+static void test_cut_python_of_counted_loops(void **state)
+{
+	(void)state;
+	check_truncated("enenen", "oo", "E0nE1nEl");
+	check_truncated("enenenen", "oo", "E0nE1nEl");
+	check_truncated("eneneGnen", "o", "E0nEl");
+	check_truncated("nen", "oo", "nnn?01");
+}
+
 /* Python frames that --max-frames cut: who runs them is not known, nor is what follows. */
 static void test_cut_python(void **state)
 {
+	check_truncated("nEnen", "1", "nE0nEl");
 	check_with("nEnEnen", UNWIND_BOTTOM, "11", 2, "nE0nE1nE23l");
 	check_with("nenn", UNWIND_BOTTOM, "", 2, "nE01l");
 	check_with("nn", UNWIND_BOTTOM, "", 2, "nn?01"); /* no loop to be seen */
@@ -206,17 +229,7 @@ static void test_coroutine(void **state)
 /* A greenlet that has not begun to run Python, or has ended: what is further out is another's. */
 static void check_none(const char *native, enum unwind_end end, const char *want)
 {
-	struct picture p = { .in.none = true };
-	struct merge_item item[128];
-	char got[129];
-
-	p.in.frame = p.frame;
-	p.in.hint = p.hint;
-	p.in.run = p.run;
-	p.in.anchor = p.anchor;
-	draw_native(&p, native, end);
-	letters(&p, item, merged(&p, item, ARRAY_SIZE(item)), got);
-	assert_string_equal(want, got);
+	check_picture((struct picture){ .in.none = true }, native, end, "", 0, want);
 }
 
 /* It copies another C stack over the one of these frames. */
@@ -310,6 +323,7 @@ static void any_anchors(struct picture *p, bool loops)
 		p->anchor[a].n = total;
 	}
 	p->in.n_python = total + (any(3) == 0) - (total && any(5) == 0);
+	p->in.truncated = any(4) == 0;
 }
 
 enum { NOBODY = 99 };
@@ -335,19 +349,20 @@ static void owners(const struct picture *p, uint32_t n_frames, bool whole, uint3
 {
 	const struct merge_input *in = &p->in;
 	uint32_t loop[8], n_loops = 0, lowest = 0, within = loops_within(p, n_frames);
-	bool by_loops = in->n_anchors && in->anchor[0].at == PYSTACK_IN_LOOP, entering;
+	bool by_loops = in->n_anchors && in->anchor[0].at == PYSTACK_IN_LOOP, entering, cut;
 
 	for (uint32_t i = 0; i < n_frames; i++)
 		if (p->hint[i] == MERGE_IS_EVAL)
 			loop[n_loops++] = i;
-	entering = within == in->n_anchors + 1;
+	cut = in->truncated && within > in->n_anchors;
+	entering = !cut && within == in->n_anchors + 1;
 	for (uint32_t a = 0; a < in->n_anchors; a++) {
 		owner[a] = NOBODY;
 		for (uint32_t i = lowest; !by_loops && i < n_frames; i++)
 			if (in->anchor[a].at >= p->frame[i].sp &&
 			    in->anchor[a].at < p->frame[i].cfa)
 				owner[a] = lowest = i;
-		if (by_loops && (entering || within == in->n_anchors ||
+		if (by_loops && (cut || entering || within == in->n_anchors ||
 				 (within < in->n_anchors && !whole)))
 			owner[a] = a + entering < n_loops ? loop[a + entering] : NOBODY;
 	}
@@ -423,7 +438,7 @@ static bool expect_frame(struct expected *e, const struct picture *p, const uint
 	bool more = is_owned(p, owner, i, NOBODY - 1), mine = is_owned(p, owner, i, i);
 	bool coroutine = p->hint[i] == MERGE_IS_COROUTINE;
 
-	if (!more && e->python == anchored && anchored < in->n_python &&
+	if (!more && e->python == anchored && (anchored < in->n_python || in->truncated) &&
 	    p->hint[i] == MERGE_IS_EVAL) {
 		expect(e, MERGE_EVAL, i);
 		expect_python(e, p, owner, NOBODY);
@@ -499,6 +514,7 @@ int main(void)
 		cmocka_unit_test(test_unplaced),
 		cmocka_unit_test(test_one_frame_each),
 		cmocka_unit_test(test_cut_python),
+		cmocka_unit_test(test_cut_python_of_counted_loops),
 		cmocka_unit_test(test_counted_loops),
 		cmocka_unit_test(test_counted_loops_of_a_coroutine),
 		cmocka_unit_test(test_coroutine),
