@@ -20,7 +20,7 @@
 	X(side_lost, "records other than samples lost: a queue of ours was full")            \
 	X(throttled, "times the kernel throttled the event")                                 \
 	X(shed, "samples dropped because holding targets would pass the hold budget")        \
-	X(truncated, "stacks cut at --max-frames")                                           \
+	X(truncated, "stacks cut: at --max-frames, or by CPython (throw)")                   \
 	X(awaited_by_several, "stacks joined up to a task that several tasks await")         \
 	X(awaiting_unknown, "stacks joined up to a task whose awaiting ones can't be read")  \
 	X(tasks_unknown, "stacks of Pythons whose asyncio tasks can't be read: not joined")  \

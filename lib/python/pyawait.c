@@ -14,6 +14,7 @@
 enum {
 	TYPE_NAME_MAX = 24, /* bytes of a type's name that are compared */
 	VALUES_MAX = 1 << 16,
+	THROW_LINKS_SINCE = 0x0309,
 };
 
 /* One look at a chain. */
@@ -237,6 +238,24 @@ static int find_top_of_object(const struct look *k, const struct one *o, raddr *
 		return -EBADMSG;
 	*ret = top - 8;
 	return 0;
+}
+
+/* It is linked as one that runs, and keeps its values as one that is suspended does. */
+bool pyawait_throws(struct rmem *m, const struct pylayout *l, const struct pyframe *f)
+{
+	const struct look k = { m, l, NULL, genlayout_find(l) };
+	struct one o = { .frame = f->frame, .f = *f };
+	raddr top, previous;
+
+	if (!l->lasti_unit || l->version < THROW_LINKS_SINCE || !k.g ||
+	    rmem_read_u64(m, o.frame + pyoff_get(k.g->frame_of), &o.object) < 0 || !o.object ||
+	    find_top_of_object(&k, &o, &top) < 0 || read_state(&k, &o) < 0 ||
+	    o.state == PYAWAIT_ENDED || stands_in_await(&k, &o) < 0 ||
+	    rmem_read_u64(m, o.frame + pyoff_get(l->frame.previous), &previous) < 0)
+		return false;
+	/* One that begins to run, or has just yielded, has its caller: in 3.9 nothing else tells
+	 * it. From 3.10.6 on throw() takes the caller away a moment before the frame. */
+	return !previous || (pyoff_has(k.g->state) && o.state == PYAWAIT_RUNS);
 }
 
 /* 0: @o->object is what it awaits; -ENOENT: nothing that has a frame. */

@@ -37,6 +37,11 @@ int pyawait_read(struct rmem *m, const struct pylayout *l, const struct pywalk_l
 /* True: it is so still. */
 bool pyawait_same(const struct pyawait *a, const struct pyawait *b);
 
+/* Of a frame of a stack, up to 3.10. True: throw() has linked it, and goes on in what it awaits.
+ * It does not run then, and no evaluation loop is its own. 3.9 and 3.10.0 to 3.10.5 link it to
+ * no other frame, although the stack goes on with who called throw(). */
+bool pyawait_throws(struct rmem *m, const struct pylayout *l, const struct pyframe *f);
+
 /* The __qualname__ of the coroutine at @coro. 0, -EBADMSG or a read error. */
 int pyawait_qualname(struct rmem *m, const struct pylayout *l, raddr coro, char *buf,
 		     size_t cap);

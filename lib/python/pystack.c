@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "python/pyawait.h"
 #include "python/pystack_int.h"
 
 /* The version of which there are builds with a JIT: not without the GIL, where configure warns of
@@ -227,8 +228,10 @@ static void find_anchors(struct pystack *p, const struct pystack_target *t, stru
 		struct pystack_anchor a = { .at = f->frame & ~(raddr)PYFRAME_BITS };
 
 		if (t->walk.lasti_unit) {
-			p->anchors[r->n_anchors++] =
-				(struct pystack_anchor){ .at = PYSTACK_IN_LOOP, .n = ++k };
+			k++;
+			if (!pyawait_throws(p->mem, &t->layout, f))
+				p->anchors[r->n_anchors++] =
+					(struct pystack_anchor){ .at = PYSTACK_IN_LOOP, .n = k };
 			continue;
 		}
 		k += !(f->frame & PYFRAME_SHIM) && pystack_has_begun(p->seen[i].code, f);
@@ -359,6 +362,10 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 	/* Below a compiled function there may be nothing. */
 	if (w.end == PYWALK_BROKEN && w.n && is_compiled(p, t, w.n - 1, true))
 		w.end = PYWALK_BOTTOM;
+	/* throw() has linked the last one, and to nothing. */
+	if (w.end == PYWALK_BOTTOM && w.n &&
+	    pyawait_throws(p->mem, &t->layout, &p->walked[w.n - 1]))
+		w.end = PYWALK_LIMIT;
 	*at = place_of_walk(p, t, th->tstate, &w);
 	if (!th->level) {
 		r->tstate = th->tstate;

@@ -77,7 +77,8 @@ enum pystack_end {
 enum { PYSTACK_IN_LOOP = 1 };
 struct pystack_anchor {
 	/* 0: could not be read. PYSTACK_IN_LOOP, up to 3.10: each evaluation loop runs one
-	 * frame, and nothing of known place tells which. */
+	 * frame, and those that throw() has linked to it, and nothing of known place tells
+	 * which. */
 	raddr at;
 	uint32_t n;
 	uint32_t pad;
@@ -94,7 +95,7 @@ enum pystack_joined {
 
 struct pystack_result {
 	enum pystack_end end;
-	bool truncated; /* OK, but cut at max_frames */
+	bool truncated; /* OK, but cut at max_frames, or where throw() links no further */
 	uint32_t n;
 	struct pystack_frame *frames; /* innermost first; valid until the next call */
 	/* Innermost first; frames after the last one's @n belong to activations that were cut

@@ -121,7 +121,7 @@ struct sample {
 	uint16_t misc;	     /* perf_event_header.misc: cpumode */
 	enum provenance prov;
 	uint8_t gil;	  /* enum pygil_has; with SESSION_GIL */
-	bool truncated;	  /* Python part cut by --max-frames */
+	bool truncated;	  /* Python part cut, mostly by --max-frames */
 	uint64_t late_ns; /* from @time to the end of the walk */
 };
 

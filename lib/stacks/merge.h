@@ -5,7 +5,8 @@
  * By address, not by counting: each activation of the evaluation loop has an object on the
  * C stack (struct pystack_anchor), and the native frame that holds it is the activation,
  * whatever the symbols say. Its Python frames stand in its place. Up to 3.10 there is no such
- * object: each native frame that symbols call the evaluation loop runs one Python frame.
+ * object: each native frame that symbols call the evaluation loop runs one Python frame, or
+ * more where throw() has linked some to it.
  */
 #ifndef MERGE_H
 #define MERGE_H

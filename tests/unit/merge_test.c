@@ -3,9 +3,9 @@
  * Stacks as letters, innermost first. Native: 'n' a frame, 'E' one that holds an anchor, 'e'
  * the evaluation loop without one, 'G' greenlet's, 'H' greenlet's with an anchor in it; a
  * blank ends a run. Anchors: how many Python frames each runs; '-' before one that lies in no
- * frame; 'o' that each evaluation loop runs one frame. Merged: n, g for native frames, E for
- * an activation, digits for Python frames, '!' where native frames are missing, 'c' for a
- * coroutine's root, '?' before unplaced ones.
+ * frame; 'o' that each evaluation loop runs one frame, 'O' two. Merged: n, g for native
+ * frames, E for an activation, digits for Python frames, '!' where native frames are missing,
+ * 'c' for a coroutine's root, 'l' for the end of what was read, '?' before unplaced ones.
  */
 #include <stdlib.h>
 
@@ -55,10 +55,10 @@ static void draw_anchors(struct picture *p, const char *anchors)
 
 	for (const char *c = anchors; *c; c++) {
 		struct pystack_anchor *a = &p->anchor[p->in.n_anchors++];
-		bool nowhere = *c == '-', loop = *c == 'o';
+		bool nowhere = *c == '-', loop = *c == 'o' || *c == 'O';
 
 		c += nowhere;
-		total += loop ? 1 : (uint32_t)(*c - '0');
+		total += *c == 'o' ? 1 : *c == 'O' ? 2 : (uint32_t)(*c - '0');
 		*a = (struct pystack_anchor){ .n = total };
 		a->at = loop ? PYSTACK_IN_LOOP : nowhere ? NOWHERE : p->holder[holder++];
 	}
@@ -168,6 +168,7 @@ static void test_counted_loops(void **state)
 	check("nenen", "o", "nnnE0n");	/* the newest has no frame yet, or none any more */
 	check("eenen", "o", "nnnnn?0"); /* which one? */
 	check("nen", "oo", "nnn?01");
+	check("nenen", "oO", "nE0nE12n"); /* throw() has linked one to the outer one's */
 	check_with("nene", UNWIND_CUT, "ooo", 0, "nE0nE1!2");
 }
 
@@ -206,6 +207,8 @@ static void test_cut_python_of_counted_loops(void **state)
 	check_truncated("enenen", "oo", "E0nE1nEl");
 	check_truncated("enenenen", "oo", "E0nE1nEl");
 	check_truncated("eneneGnen", "o", "E0nEl");
+	check_picture((struct picture){ .in.truncated = true }, "nenenen", UNWIND_BOTTOM, "o", 1,
+		      "nE0nE1l"); /* throw() has linked one to nothing */
 	check_truncated("nen", "oo", "nnn?01");
 }
 
@@ -317,7 +320,7 @@ static void any_anchors(struct picture *p, bool loops)
 
 	p->in.n_anchors = any(5);
 	for (uint32_t a = 0; a < p->in.n_anchors; a++) {
-		total += loops ? 1 : any(3);
+		total += loops ? 1 + (any(4) == 0) : any(3);
 		at += 8 * (uint64_t)any(8);
 		p->anchor[a].at = loops ? PYSTACK_IN_LOOP : at;
 		p->anchor[a].n = total;

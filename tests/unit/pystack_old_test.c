@@ -4,6 +4,7 @@
  * and the bytecode is an object of its own.
  */
 #include "unit.h"
+#include "offsets/tasklayout.h"
 #include "python/pystack_int.h"
 #include "pyworld.h"
 
@@ -184,6 +185,124 @@ static void loops(struct fix *f)
 static void anchors(void **state)
 {
 	in_every_layout(loops);
+}
+
+/* --- frames that throw() links --- */
+
+enum { SUSPENDED = -1, EXECUTES = 0, ENDS = 1 };
+
+static raddr awaited_opcode(struct fix *f)
+{
+	return world_get(f->w, f->code[1], f->w->l.code.instructions) +
+	       pyoff_get(f->w->l.bytes.data) + 2 * 6;
+}
+
+/* b() is a generator that awaits another one; its frame. */
+static raddr stack_that_awaits(struct fix *f, int8_t state)
+{
+	const struct genlayout *g = genlayout_find(&f->w->l);
+	raddr gen = world_take(f->w, 64), frame;
+
+	stack(f, 2, 5);
+	frame = f->w->frame[1];
+	world_put(f->w, frame, g->frame_of, gen, 8);
+	world_put(f->w, frame, g->values, gen, 8);
+	world_put(f->w, frame, g->top, gen + 8, 8);
+	world_put(f->w, frame, g->depth, 1, 4);
+	world_put(f->w, frame, g->state, (uint8_t)state, 1);
+	world_put(f->w, gen, g->running, 1, 1);
+	world_put(f->w, awaited_opcode(f), (pyoff)AT(0), g->opcode[0], 1);
+	return frame;
+}
+
+/* The same, linked to none. */
+static raddr stack_without_a_caller(struct fix *f, int8_t state)
+{
+	raddr frame = stack_that_awaits(f, state);
+
+	world_put(f->w, frame, f->w->l.frame.previous, 0, 8);
+	return frame;
+}
+
+/* @n: how many Python frames each loop runs, innermost first. */
+static void expect_loops(struct fix *f, const char *text, bool truncated, const char *n)
+{
+	struct pystack_result r = read_result(f);
+	uint32_t total = 0;
+
+	assert_int_equal(r.end, PYSTACK_OK);
+	assert_string_equal(text_of(f, &r), text);
+	assert_int_equal(r.truncated, truncated);
+	assert_int_equal(r.n_anchors, strlen(n));
+	for (uint32_t i = 0; i < r.n_anchors; i++) {
+		total += (uint32_t)(n[i] - '0');
+		assert_int_equal(r.anchors[i].at, PYSTACK_IN_LOOP);
+		assert_int_equal(r.anchors[i].n, total);
+	}
+}
+
+/* Up to 3.10.5 throw() links such a frame to none: who called it is not known. Nor is it later
+ * in the last moment, when it is suspended again. */
+static void thrown_without_a_caller(struct fix *f)
+{
+	bool links = f->w->l.version >= 0x0309;
+
+	for (int8_t state = SUSPENDED; state <= EXECUTES; state++) {
+		stack_without_a_caller(f, state);
+		expect_loops(f, "a2 b5", links, links ? "1" : "11");
+		world_top(f->w, f->ts, f->w->frame[1]); /* what it awaits does not run */
+		expect_loops(f, "b5", links, links ? "" : "1");
+	}
+}
+
+/* What a thread without other frames may begin with. */
+static void not_thrown(struct fix *f)
+{
+	const struct genlayout *g = genlayout_find(&f->w->l);
+	raddr frame = stack_without_a_caller(f, EXECUTES);
+
+	world_put(f->w, frame, g->frame_of, 0, 8); /* a function's */
+	expect_loops(f, "a2 b5", false, "11");
+	frame = stack_without_a_caller(f, EXECUTES);
+	world_put(f->w, frame, g->top, 0, 8); /* it runs */
+	world_put(f->w, frame, g->depth, UINT32_MAX, 4);
+	expect_loops(f, "a2 b5", false, "11");
+	stack_without_a_caller(f, EXECUTES);
+	world_put(f->w, awaited_opcode(f), (pyoff)AT(0), 9, 1); /* it stands elsewhere */
+	expect_loops(f, "a2 b5", false, "11");
+	if (!pyoff_has(g->state))
+		return;
+	stack_without_a_caller(f, ENDS);
+	expect_loops(f, "a2 b5", false, "11");
+}
+
+/* From 3.10.6 on it is linked to the caller, whose loop it has no other than. */
+static void thrown_with_a_caller(struct fix *f)
+{
+	bool told = pyoff_has(genlayout_find(&f->w->l)->state);
+
+	stack_that_awaits(f, EXECUTES);
+	expect_loops(f, "a2 b5 c3", false, told ? "12" : "111");
+	stack_that_awaits(f, SUSPENDED); /* begins to run */
+	expect_loops(f, "a2 b5 c3", false, "111");
+}
+
+static void in_layouts_with_awaits(void (*test)(struct fix *f))
+{
+	for (uint16_t v = 0x0307; v <= 0x030a; v++) {
+		struct fix *f = fix_create(v);
+
+		test(f);
+		fix_destroy(f);
+	}
+}
+
+static void thrown(void **state)
+{
+	(void)state;
+	in_layouts_with_awaits(thrown_without_a_caller);
+	in_layouts_with_awaits(thrown_with_a_caller);
+	in_layouts_with_awaits(not_thrown);
 }
 
 /* A code object's bytecode can't be read: nothing is known of where in it a frame is. */
@@ -379,6 +498,7 @@ int main(void)
 		cmocka_unit_test(units),
 		cmocka_unit_test(memory_that_is_missing),
 		cmocka_unit_test(anchors),
+		cmocka_unit_test(thrown),
 		cmocka_unit_test(codes),
 		cmocka_unit_test(several_interpreters),
 		cmocka_unit_test(several_runtimes),
