@@ -217,6 +217,25 @@ static bool is_entered(struct pystack *p, const struct pystack_target *t, struct
 	       (!(bits & PYFRAME_GENERATOR) || pystack_begins_in(p, t, th, w, cframe, i));
 }
 
+/* 3.11, of a walk that ended in a generator that C has entered. True: it is the thread's first
+ * frame, for it runs, and the activation before its own has none. Else it was just unlinked. */
+static bool begins_thread(struct pystack *p, const struct pystack_target *t, struct thread *th,
+			  const struct pywalk *w)
+{
+	const uint64_t bits = PYFRAME_ENTRY | PYFRAME_GENERATOR;
+	raddr cframe = w->cframe, exc;
+
+	if (t->walk.owner_shim || !w->n || (p->walked[w->n - 1].frame & bits) != bits ||
+	    !pyoff_has(t->layout.tstate.exc_info) || !pyoff_has(t->layout.gen.frame) ||
+	    rmem_read_u64(p->mem, th->tstate + pyoff_get(t->layout.tstate.exc_info), &exc) < 0)
+		return false;
+	for (uint32_t i = 0; i + 1 < w->n; i++)
+		if (is_entered(p, t, th, w, i, cframe))
+			cframe = previous_cframe(p, t, th, cframe);
+	return pystack_begins_in(p, t, th, w, cframe, w->n - 1) &&
+	       pystack_is_exc_of(p, t, th, w, exc);
+}
+
 /* After name_frames(), which counted on from @k. */
 static void find_anchors(struct pystack *p, const struct pystack_target *t, struct thread *th,
 			 const struct pywalk *w, uint32_t k, struct pystack_result *r)
@@ -360,7 +379,8 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 	codes_begin(p, t, th);
 	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames - before);
 	/* Below a compiled function there may be nothing. */
-	if (w.end == PYWALK_BROKEN && w.n && is_compiled(p, t, w.n - 1, true))
+	if (w.end == PYWALK_BROKEN && w.n &&
+	    (is_compiled(p, t, w.n - 1, true) || begins_thread(p, t, th, &w)))
 		w.end = PYWALK_BOTTOM;
 	/* throw() has linked the last one, and to nothing. */
 	if (w.end == PYWALK_BOTTOM && w.n &&

@@ -417,3 +417,18 @@ def test_what_is_thrown_into_generators_of_older_pythons(py):
         check_thrown(py, ["middle", "inner"], "[truncated]")
     else:
         check_thrown(py, THROWN)
+
+
+@each(options=[[], ["--no-native"]])
+@each_python
+def test_a_thread_that_begins_with_a_generator(py, options):
+    """C runs it, and below it lies no other frame. It is not taken for a thread without Python."""
+    need_fifo()
+    run, stacks = record(harness.Target(py, "begun.py").pid, *options)
+    count = collections.Counter()
+    for frames, n in stacks:
+        count[tuple(name for name, _, _ in harness.python_frames(frames))] += n
+    wrong = [names for names in count if names not in (("generator",), ("generator", "works")) and names[:1] != ("<module>",)]
+    check(not wrong and not run.n("nopython"), "%s: %s", dict(count), run)
+    for names in ("generator",), ("generator", "works"):
+        enough(count[names] > 30, "%s: %s", dict(count), run)

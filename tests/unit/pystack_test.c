@@ -2373,6 +2373,57 @@ static void thrown(void **state)
 	fix_destroy(f);
 }
 
+/* The newest generator of the stack runs, the @i'th frame's. */
+static void put_running(struct fix *f, uint32_t i)
+{
+	const struct pylayout *l = &f->w->l;
+
+	put_exc(f, f->w->frame[i] - pyoff_get(l->gen.frame) + pyoff_get(l->gen.exc_state));
+}
+
+/* C runs a generator on a thread without any other frame. Where there is one its caller is
+ * not linked any more. */
+static void run_by_c(void **state)
+{
+	static const struct {
+		const char *letters, *want;
+		uint32_t newest, n_anchors;
+	} rows[] = {
+		{ "G", "a3", 0, 1 },
+		{ "fG", "a3 b3", 1, 1 },
+		{ "eG", "a3 b3", 1, 2 },
+		{ "GfG", "a3 b3 c3", 0, 2 },
+	};
+	struct fix *f = fix_create(0x030b);
+	const struct pylayout *l = &f->w->l;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct pystack_result r;
+		raddr before;
+
+		put_letters(f, rows[i].letters, "abc");
+		put_running(f, rows[i].newest);
+		r = read_result(f);
+		assert_string_equal(text_of(f, r), rows[i].want);
+		assert_false(r.truncated);
+		assert_int_equal(r.n_anchors, rows[i].n_anchors);
+		assert_int_equal(r.anchors[r.n_anchors - 1].n, r.n);
+
+		put_exc(f, f->ts + 16); /* it does not run: its frame was left behind */
+		assert_string_equal(read_stack(f), "broken");
+		put_running(f, rows[i].newest);
+		before = world_get(f->w, f->ts, l->tstate.cframe);
+		for (uint32_t a = 0; a < rows[i].n_anchors; a++)
+			before = world_get(f->w, before, l->cframe.previous);
+		world_put(f->w, before, l->cframe.current_frame, f->w->frame[0], 8);
+		assert_string_equal(read_stack(f), "broken");
+		world_put(f->w, before, l->cframe.current_frame, 0, 8);
+		assert_string_equal(read_stack(f), rows[i].want);
+	}
+	fix_destroy(f);
+}
+
 /* @n frames one word behind the other, each with a code of its own that is none: a word is the
  * code of one frame and the predecessor of another. */
 static void chain_of_nothing(struct fix *f, raddr at, uint32_t n)
@@ -2488,7 +2539,7 @@ static void reads_of_damaged_memory(void **state)
 	pystack_destroy(another.p);
 	damage_is_of_gcc();
 	damage_expect(&damaged,
-		      (uint64_t[DAMAGE_ENDS]){ 18329, 4876, 6391, 4671, 11735, 664, 0, 1254 });
+		      (uint64_t[DAMAGE_ENDS]){ 18370, 4915, 6424, 4723, 11775, 671, 0, 1282 });
 }
 
 int main(void)
@@ -2542,6 +2593,7 @@ int main(void)
 		cmocka_unit_test(many_codes),
 		cmocka_unit_test(more_codes_than_room),
 		cmocka_unit_test(thrown),
+		cmocka_unit_test(run_by_c),
 		cmocka_unit_test(what_is_told_of_a_stack),
 		cmocka_unit_test(number_of_the_forker),
 		cmocka_unit_test(reads_of_damaged_memory),
