@@ -372,14 +372,20 @@ static void fetch(struct pystack *p, const struct pystack_target *t, uint32_t n)
 	rmem_batch_fetch(&p->batch);
 }
 
+/* True: frame @i does not stand in the bytecode itself. */
+static bool is_outside(const struct pystack *p, uint32_t i)
+{
+	const struct code *c = p->seen[i].code;
+
+	return c && !c->bad && p->walked[i].instr - (c->at + c->bytecode) >= c->length;
+}
+
 /* --- copies of the bytecode (without the GIL, 3.14 on) --- */
 
 /* Does frame @i stand outside the bytecode itself? Then *@index says in which copy. */
 static bool in_copy(struct pystack *p, const struct pylayout *l, uint32_t i, int32_t *index)
 {
-	const struct code *c = p->seen[i].code;
-
-	return c && !c->bad && p->walked[i].instr - (c->at + c->bytecode) >= c->length &&
+	return is_outside(p, i) &&
 	       rmem_read(p->mem, pystack_frame_at(p, i) + pyoff_get(l->frame.tlbc_index),
 			 index, sizeof(*index)) == 0 &&
 	       *index >= 0;
@@ -432,6 +438,22 @@ static void leave_copies(struct pystack *p, const struct pystack_target *t, stru
 	}
 }
 
+/* Up to 3.9 the line table does not tell the length of the bytecode: a code that replaced another
+ * one may have an equal fingerprint, and frames that stand behind the end of that one. */
+static void lengthen(struct pystack *p, const struct pylayout *l, uint32_t n)
+{
+	unsigned char head[PYCODE_HEAD_MAX];
+
+	if (!pyoff_has(l->code.instructions))
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		struct code *c = p->seen[i].code;
+
+		if (is_outside(p, i) && rmem_read(p->mem, c->at, head, l->code.size) == 0)
+			c->length = bytecode_length(p, l, head);
+	}
+}
+
 void codes_verify(struct pystack *p, const struct pystack_target *t, struct thread *th,
 		  uint32_t n)
 {
@@ -445,6 +467,7 @@ void codes_verify(struct pystack *p, const struct pystack_target *t, struct thre
 		if (to_verify(&p->seen[i]) && p->seen[i].code->stamp != p->stamp)
 			verify(p, t, th, &p->seen[i]);
 	leave_copies(p, t, th, n);
+	lengthen(p, &t->layout, n);
 }
 
 bool pystack_has_begun(const struct code *c, const struct pyframe *f)

@@ -328,10 +328,25 @@ static void replaced(struct fix *f)
 	expect(f, PYSTACK_BADCODE, "");
 }
 
+/* Another one of the same name, file and line table: two texts of one line for eval(). */
+static void replaced_by_a_longer_one(struct fix *f)
+{
+	stack(f, 2, UNITS - 1);
+	expect(f, PYSTACK_OK, "a2 b7 c3");
+	world_put(f->w, f->code[1], f->w->l.code.instructions,
+		  world_bytecode(f->w, UNITS + 2), 8);
+	stack(f, 2, UNITS + 1);
+	expect(f, PYSTACK_OK, "a2 b9 c3");
+	stack(f, 2, UNITS + 2);
+	expect(f, PYSTACK_BADCODE, "");
+	assert_int_equal(f->last_id, CODES);
+}
+
 static void codes(void **state)
 {
 	in_every_layout(lost_bytecode);
 	in_every_layout(replaced);
+	in_every_layout(replaced_by_a_longer_one);
 }
 
 /* --- in several interpreters at once --- */
