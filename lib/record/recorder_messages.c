@@ -206,6 +206,13 @@ static void exit_seen(struct recorder *r, const struct target *t, pid_t pid)
 	ours_set(r->config.ours, pid, false);
 }
 
+/* Where CPUs tell, readers passed on no switch of a child before they had read of its fork. */
+static void born_asleep(struct recorder *r, pid_t pid)
+{
+	if (r->config.ours && !r->config.split && targets_find(&r->tracker.targets, pid))
+		waits_joined(r->waits, pid);
+}
+
 static void handle_message(struct recorder *r, uint32_t type, const struct ctl_msg *m)
 {
 	struct target *t = targets_find(&r->tracker.targets, m->pid);
@@ -216,6 +223,7 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		if (r->o.follow)
 			forked(r, m);
 		attach_new(r, m->pid, m->pid);
+		born_asleep(r, m->pid);
 		break;
 	case CTL_THREAD:
 		attach_new(r, m->pid, m->ptid);

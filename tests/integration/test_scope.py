@@ -261,6 +261,39 @@ def test_who_is_started_by_a_python_and_sleeps_is_in_wall(py):
     equal({pid for pid in found if "parked" in found[pid]} & asleep, asleep, "who was seen parked: %s" % run)
 
 
+FORKING = """
+import os, time
+def parked():
+    time.sleep(1000)
+time.sleep(1)
+for _ in range(20):
+    child = os.fork()
+    if not child:
+        parked()
+    print(child, end=" ", flush=True)
+print(flush=True)
+time.sleep(1000)
+"""
+
+
+@seconds(120)
+@one_python
+def test_children_that_sleep_at_once_are_in_wall(py):
+    """Their first switches may be read before the records of their forks, which lie in another CPU's ring."""
+    harness.need_root()
+    home = harness.folder(0o777)
+    harness.write(os.path.join(home, "forking.py"), FORKING)
+    recorder = harness.Recorder("-a", "--mode", "wall", "-F", 2, "-o", "a.folded", home=home).recording()
+    parent = harness.start(py.command() + [os.path.join(home, "forking.py")], stdout=subprocess.PIPE)
+    children = {int(pid) for pid in parent.stdout.readline().split()}
+    for pid in children:
+        harness.cleanup(os.kill, pid, signal.SIGKILL)
+    time.sleep(3)
+    run = end(recorder).ok()
+    found = by_process(os.path.join(home, "a.folded"))
+    equal({pid for pid in found if "parked" in found[pid]} & children, children, "who was seen parked: %s" % run)
+
+
 @one_python
 def test_nobody_yet_is_said_and_waited_for(py):
     home = harness.folder(0o777)
