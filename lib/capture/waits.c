@@ -475,18 +475,11 @@ static void tick(struct waits *w)
 	adapt(w, own_ns() > until);
 }
 
-/* Tells @take of each thread of @pid that sleeps, and when that was not known yet. */
-static void each_asleep(struct waits *w, pid_t pid,
-			void (*take)(struct waits *w, pid_t pid, pid_t tid, uint64_t before))
-{
-	_cleanup_free_ pid_t *tids = NULL;
-	size_t n = 0;
+typedef void take_fn(struct waits *w, pid_t pid, pid_t tid, uint64_t before);
 
-	if (proc_tasks(pid, &tids, &n) < 0) {
-		if (proc_exists(pid))
-			atomic_store(&w->post.blind, true);
-		return;
-	}
+/* Tells @take of those of @tids that sleep, and when that was not known yet. */
+static void each_asleep(struct waits *w, pid_t pid, const pid_t *tids, size_t n, take_fn *take)
+{
 	for (size_t i = 0; i < n; i++) {
 		uint64_t before = now_ns();
 		char state = watch_wants(w->c, tids[i]) ? proc_state(pid, tids[i]) : 0;
@@ -494,6 +487,18 @@ static void each_asleep(struct waits *w, pid_t pid,
 		if (state && !strchr("RZX", state))
 			take(w, pid, tids[i], before);
 	}
+}
+
+/* The same of all threads of @pid. */
+static void all_asleep(struct waits *w, pid_t pid, take_fn *take)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n = 0;
+
+	if (proc_tasks(pid, &tids, &n) == 0)
+		each_asleep(w, pid, tids, n, take);
+	else if (proc_exists(pid))
+		atomic_store(&w->post.blind, true);
 }
 
 static void since_start(struct waits *w, pid_t pid, pid_t tid, uint64_t before)
@@ -507,7 +512,7 @@ static void since_start(struct waits *w, pid_t pid, pid_t tid, uint64_t before)
 /* Who sleeps when the recording begins. */
 static void list_threads(void *arg, struct target *t)
 {
-	each_asleep(arg, t->pid, since_start);
+	all_asleep(arg, t->pid, since_start);
 }
 
 static void begin(struct waits *w)
@@ -695,7 +700,13 @@ static void since_join(struct waits *w, pid_t pid, pid_t tid, uint64_t before)
 void waits_joined(struct waits *w, pid_t pid)
 {
 	if (w)
-		each_asleep(w, pid, since_join);
+		all_asleep(w, pid, since_join);
+}
+
+void waits_threads(struct waits *w, pid_t pid, const pid_t *tids, size_t n)
+{
+	if (w)
+		each_asleep(w, pid, tids, n, since_join);
 }
 
 uint64_t waits_told_ns(const struct waits *w)

@@ -34,6 +34,9 @@ int waits_start(struct waits *w, uint64_t period_ns, uint64_t start_ns);
  * at the latest. @w may be NULL. */
 void waits_joined(struct waits *w, pid_t pid);
 
+/* Control thread: the same of these threads of a target alone, which have events from now on. */
+void waits_threads(struct waits *w, pid_t pid, const pid_t *tids, size_t n);
+
 /* All waits that had ended by then are queued. Any thread. */
 uint64_t waits_told_ns(const struct waits *w);
 

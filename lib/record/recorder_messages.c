@@ -78,29 +78,42 @@ static void take_up(struct recorder *r, pid_t pid, bool unborn)
 		t->unborn = unborn && !execed;
 }
 
-/* Threads of @pid without events that got theirs by now: they had run before. */
+/* Threads of @pid that got their events just now: they had run before. */
 static void count_late(struct recorder *r, pid_t pid, const pid_t *tids, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint64_t ran = attach_has(&r->attach, tids[i]) ? proc_ran_ns(pid, tids[i]) : 0;
+		uint64_t ran = proc_ran_ns(pid, tids[i]);
 
 		r->n_late += ran > 0;
 		r->late_ns += ran;
 	}
 }
 
-/* The threads of @pid that have no events. *@ret malloc'ed, or NULL. */
-static size_t without_events(const struct recorder *r, pid_t pid, pid_t **ret)
+/* The threads that got their events at @since or later. *@ret malloc'ed, or NULL. */
+static size_t attached_since(const struct attach *a, uint64_t since, pid_t **ret)
 {
 	size_t n = 0, k = 0;
 
-	*ret = NULL;
-	if (proc_tasks(pid, ret, &n) < 0)
-		return 0;
-	for (size_t i = 0; i < n; i++)
-		if (!attach_has(&r->attach, (*ret)[i]))
-			(*ret)[k++] = (*ret)[i];
+	for (size_t i = 0; i < a->n_attached; i++)
+		n += a->attached[i].since >= since;
+	*ret = n ? malloc(n * sizeof(**ret)) : NULL;
+	for (size_t i = 0; *ret && k < n; i++)
+		if (a->attached[i].since >= since)
+			(*ret)[k++] = a->attached[i].tid;
 	return k;
+}
+
+/* Events for those threads of @pid that have none, which are in *@tids, malloc'ed, then. No
+ * record tells of those that sleep already. */
+static int attach_more(struct recorder *r, pid_t pid, pid_t **tids, size_t *n,
+		       struct err *err)
+{
+	uint64_t since = now_ns();
+	int ret = attach_process(&r->attach, pid, NULL, 0, err);
+
+	*n = attached_since(&r->attach, since, tids);
+	waits_threads(r->waits, pid, *tids, *n);
+	return ret;
 }
 
 /* The main thread of @pid has ended, maybe since another called exec, which has its number since:
@@ -109,7 +122,9 @@ static size_t without_events(const struct recorder *r, pid_t pid, pid_t **ret)
 static void attach_renamed_thread(struct recorder *r, pid_t pid, bool told)
 {
 	uint64_t since = now_ns(), sampled = told ? proc_ran_ns(pid, pid) : 0;
+	_cleanup_free_ pid_t *tids = NULL;
 	struct err err;
+	size_t n;
 	bool had;
 
 	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
@@ -118,7 +133,7 @@ static void attach_renamed_thread(struct recorder *r, pid_t pid, bool told)
 		if (!proc_exists(r->attach.attached[i].tid))
 			attach_forget(&r->attach, r->attach.attached[i].tid);
 	had = attach_has(&r->attach, pid);
-	attach_process(&r->attach, pid, NULL, 0, &err);
+	attach_more(r, pid, &tids, &n, &err);
 	if (had || !attach_has(&r->attach, pid))
 		return;
 	r->n_late++;
@@ -140,8 +155,7 @@ static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 		return;
 	if (tid != pid && !attach_has(&r->attach, pid))
 		attach_renamed_thread(r, pid, false);
-	n = without_events(r, pid, &tids);
-	ret = attach_process(&r->attach, pid, NULL, 0, &err);
+	ret = attach_more(r, pid, &tids, &n, &err);
 	r->n_missed += !attach_has(&r->attach, tid);
 	count_late(r, pid, tids, n);
 	if (ret < 0 && ret != -ESRCH && !r->warned_new) {

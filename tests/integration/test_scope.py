@@ -328,6 +328,48 @@ def test_without_rights_ones_own_join(py):
     enough("first" in found.get(first.pid, ()), "who was there is missing, or was done by then: %s", found)
 
 
+BORN = """
+import os, sys, threading, time
+def parked():
+    time.sleep(1000)
+print("READY", flush=True)
+sys.stdin.readline()
+child = os.fork()
+if not child:
+    parked()
+for _ in range(4):
+    threading.Thread(target=parked, daemon=True).start()
+print("BORN", child, flush=True)
+time.sleep(1000)
+"""
+
+
+@seconds(120)
+@one_python
+def test_without_rights_who_is_born_and_sleeps_is_in_wall(py):
+    """By the time that it gets events it sleeps already."""
+    harness.need_root()
+    harness.need_events_for_all()
+    py = harness.debian_python()
+    binary, home = harness.for_nobody()
+    path = os.path.join(home, "born.py")
+    harness.write(path, BORN)
+    os.chmod(path, 0o644)
+    target = Target(py, path, user=harness.NOBODY)
+    recorder = harness.Recorder("-u", harness.NOBODY, "--mode", "wall", "--threads", "-o", "a.folded", binary=binary, home=home,
+                                user=harness.NOBODY).attached()
+    target.process.stdin.write(b"\n")
+    target.process.stdin.flush()
+    child = int(target.line("BORN"))
+    harness.cleanup(os.kill, child, signal.SIGKILL)
+    time.sleep(3)
+    run = end(recorder).ok()
+    with open(os.path.join(home, "a.folded")) as file:
+        roots = {line.partition(";")[0] for line in file if ";parked (" in line}
+    born = [sum("-%d/" % pid in root for root in roots) for pid in (target.pid, child)]
+    equal(born, [4, 1], "threads that were seen parked: %s\n%s" % (roots, run))
+
+
 @one_python
 def test_what_others_run_is_not_in_the_books(py):
     """Of a clock that counts on CPUs, also where no table tells who ran: waits need records of switches."""
