@@ -213,8 +213,8 @@ static void apply(struct waits *w, const struct wait_message *m)
 			       &over);
 		break;
 	case WAIT_MSG_ASLEEP:
-		/* Else its switches have told more. */
-		if (!wait_table_has(&w->table, m->tid))
+		/* Else it is known since when. */
+		if (!wait_table_asleep(&w->table, m->tid))
 			leaves(w, m->pid, m->tid, m->time, false, &over);
 		return;
 	case WAIT_MSG_REGS:

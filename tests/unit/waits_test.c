@@ -337,7 +337,7 @@ static void threads_without_memory(void **state)
 				in[tid] = wait_table_out(&t, 1, tid, 100, false, &over);
 			more = no_memory_end();
 			for (pid_t tid = 1; tid <= MANY; tid++) {
-				assert_int_equal(in[tid], wait_table_has(&t, tid));
+				assert_int_equal(in[tid], wait_table_asleep(&t, tid));
 				assert_non_null(wait_table_out(&t, 1, tid, 200, false, &over));
 			}
 			assert_int_equal(t.n, MANY);

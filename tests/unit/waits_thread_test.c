@@ -947,6 +947,34 @@ static void who_joins_asleep_waits(void **state)
 	pthread_join(t[0], NULL);
 }
 
+/* Its switches have told of it once, and then, while it was no target, of nothing. */
+static void who_joins_again_asleep_waits(void **state)
+{
+	struct fix *x = *state;
+	struct q_wait over;
+	pthread_t t[2];
+	uint64_t before;
+
+	start_others(t);
+	begin(x);
+	want_others(x);
+	post(x, 0, others.sleeper, x->tick - 2000, "out");
+	post(x, 0, others.sleeper, x->tick - 1000, "in");
+	let_go(x);
+	before = now_ns();
+	waits_joined(x->w, getpid());
+	others.over = true;
+	pthread_join(t[1], NULL);
+	end(x);
+	assert_string_equal("nopython sleep", next(x, &over));
+	assert_int_equal(others.sleeper, fake_sample(x->f)->sample.tid);
+	assert_string_equal("over", next(x, &over));
+	assert_true(over.out >= before);
+	expect_none(x);
+	sem_post(&others.end);
+	pthread_join(t[0], NULL);
+}
+
 /* Who sleeps when the recording begins has done so since then, for us, and is read after
  * those that fell asleep later; waits that go on at the end are over then. */
 static void from_the_beginning_to_the_end(void **state)
@@ -1171,6 +1199,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(from_the_beginning_to_the_end, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(who_joins_asleep_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_joins_again_asleep_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs_at_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs, setup, teardown),
 		cmocka_unit_test_setup_teardown(nobody_reads, setup, teardown),
