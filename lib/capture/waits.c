@@ -94,26 +94,35 @@ static void give_unread(struct waits *w, const struct wait *wait, uint64_t end,
 	queue_commit(&w->slot.queue);
 }
 
-static void give(struct waits *w, const struct wait *wait, uint64_t end)
+static void give_read(struct waits *w, const struct wait *wait, uint64_t end, uint64_t weight)
 {
-	uint64_t weight = wait_table_weight(&w->table, wait, end);
-	struct q_wait *q;
+	struct q_wait *q = queue_reserve(&w->slot.queue, Q_WAIT, sizeof(*q));
 
-	if (!wait->ticks)
-		return;
-	if (!wait->read) {
-		give_unread(w, wait, end, weight);
-		return;
-	}
-	q = queue_reserve(&w->slot.queue, Q_WAIT, sizeof(*q));
 	if (!q) {
-		emit_lost(w->c->stats, 1);
+		emit_lost(w->c->stats, weight > 0);
 		return;
 	}
 	*q = (struct q_wait){
 		.time = end, .out = wait->out, .weight = weight, .tid = wait->tid
 	};
 	queue_commit(&w->slot.queue);
+}
+
+static void give(struct waits *w, const struct wait *wait, uint64_t end)
+{
+	uint64_t weight = wait_table_weight(&w->table, wait, end);
+
+	if (wait->ticks && wait->read)
+		give_read(w, wait, end, weight);
+	else if (wait->ticks)
+		give_unread(w, wait, end, weight);
+}
+
+/* It stands for nothing, and whoever got its stack need not keep it. */
+static void take_back(struct waits *w, const struct wait *wait, uint64_t end)
+{
+	if (wait->ticks && wait->read)
+		give_read(w, wait, end, 0);
 }
 
 /* --- what readers told --- */
@@ -249,17 +258,19 @@ static void end_strangers(struct waits *w, uint64_t at)
 
 	for (size_t i = w->table.n; !all && i--;) {
 		struct wait *wait = &w->table.all[i], over;
-		bool was = wait->strange;
+		bool was = wait->strange, nobodys;
 		uint64_t execed;
 
 		wait->strange = wait->asleep && !ours_has(w->c->ours, wait->pid);
 		if (!wait->strange || !was)
 			continue;
 		execed = births_execed(w->c->births, wait->pid);
+		nobodys = execed && execed <= wait->out;
 		wait_table_in(&w->table, wait->tid, at, true, &over);
-		if (execed && execed <= over.out)
-			over.ticks = 0;
-		give(w, &over, at);
+		if (nobodys)
+			take_back(w, &over, at);
+		else
+			give(w, &over, at);
 	}
 }
 

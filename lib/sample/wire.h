@@ -44,7 +44,7 @@ enum q_wait_state {
 };
 
 /* The wait of thread @tid that began at @out, and of which a sample was queued, is over and
- * stands for @weight ns. */
+ * stands for @weight ns. 0: it is none of the recording's. */
 struct q_wait {
 	uint64_t time, out, weight;
 	pid_t tid;

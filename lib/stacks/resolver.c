@@ -257,6 +257,10 @@ static void end_wait(struct resolver *r, const struct q_wait *q)
 	/* Its sample was lost, and counted then. */
 	if (!waiting_take(&r->waiting, q->tid, q->out, &one))
 		return;
+	if (!q->weight) {
+		free(one.frames);
+		return;
+	}
 	/* Outputs want samples in the order of time. */
 	one.sample.time = q->time;
 	one.sample.period = q->weight;

@@ -520,29 +520,55 @@ static void a_wait_without_its_sample_is_lost_once(void **state)
 	assert_int_equal(STATS_GET(&stats, lost), lost);
 }
 
+enum { FIT = 8 };
+static const struct session few_frames = { .stats = &stats,
+					   .memory = 4 * FIT * sizeof(struct frame) };
+
+/* Thread @tid waits from @out on. */
+static void put_deep_wait(struct fix *f, int tid, uint64_t out)
+{
+	put_sample(f, 0,
+		   &(struct put){ .time = out,
+				  .prov = PROV_NOPYTHON,
+				  .n_kernel = FIT / 2 + 1,
+				  .wait = Q_WAIT_SLEEP,
+				  .tid = tid });
+}
+
 /* Stacks of waits that are not over have a part of the memory for names and stacks. */
 static void deep_waits(void **state)
 {
-	enum { FIT = 8 };
-	const struct session session = { .stats = &stats,
-					 .memory = 4 * FIT * sizeof(struct frame) };
 	struct fix *f = *state;
 	uint64_t unnamed = STATS_GET(&stats, unnamed);
 
-	f->c.session = &session;
+	f->c.session = &few_frames;
 	for (int tid = 1; tid <= 2; tid++) {
 		struct q_wait over = { .time = 5, .out = 2, .weight = 3, .tid = tid };
 
-		put_sample(f, 0,
-			   &(struct put){ .time = 2,
-					  .prov = PROV_NOPYTHON,
-					  .n_kernel = FIT / 2 + 1,
-					  .wait = Q_WAIT_SLEEP,
-					  .tid = tid });
+		put_deep_wait(f, tid, 2);
 		put(f, 1, Q_WAIT, &over, sizeof(over));
 	}
 	resolve(f, "5 nopython: [sleep] k1 k2 k3 k4 k5\n5 nopython: [sleep] [unnamed]\nround\n");
 	assert_int_equal(STATS_GET(&stats, unnamed), unnamed + 1);
+}
+
+/* One that stands for nothing is nobody's: it is not given, and its stack has no room any more. */
+static void a_wait_that_is_taken_back(void **state)
+{
+	struct fix *f = *state;
+
+	f->c.session = &few_frames;
+	for (int tid = 1; tid <= 3; tid++) {
+		uint64_t out = 2 * (uint64_t)tid;
+		struct q_wait over = {
+			.time = out + 1, .out = out, .weight = tid / 3, .tid = tid
+		};
+
+		put_deep_wait(f, tid, out);
+		put(f, 1, Q_WAIT, &over, sizeof(over));
+	}
+	resolve(f, "7 nopython: [sleep] k1 k2 k3 k4 k5\nround\n");
+	assert_int_equal(f->counts.by_prov[PROV_NOPYTHON], 1);
 }
 
 static void lost_and_throttled_are_counted(void **state)
@@ -723,6 +749,7 @@ int main(void)
 		TEST(without_names),
 		TEST(a_wait_without_its_sample_is_lost_once),
 		TEST(deep_waits),
+		TEST(a_wait_that_is_taken_back),
 		TEST(lost_and_throttled_are_counted),
 		TEST(tape_records_pass_through),
 		TEST(tape_has_own_records),

@@ -558,7 +558,8 @@ static void note_exec(struct fix *x, uint64_t time)
 	page->data_tail = page->data_head;
 }
 
-/* What it waits for as the program that it has become is nobody's business. */
+/* What it waits for as the program that it has become is nobody's business: what was read of it is
+ * taken back. */
 static void waits_behind_an_exec_are_nobodys(void **state)
 {
 	struct fix *x = *state;
@@ -578,6 +579,7 @@ static void waits_behind_an_exec_are_nobodys(void **state)
 	let_go(x);
 	last = x->tick;
 	let_go(x);
+	expect_over(x, FAKE_TID + 1, out[1], last, 0);
 	expect_over(x, FAKE_TID, out[0], last, last - out[0]);
 	expect_none(x);
 	end_with_ours(x);
