@@ -27,7 +27,8 @@
 #include "targets/scope.h"
 #include "targets/tracker.h"
 
-enum { RECORDER_UNKNOWN = 16, RECORDER_NICE = -10 /* of the control thread */ };
+enum { RECORDER_UNKNOWN = 16, RECORDER_UNLOOKED = 4096 };
+enum { RECORDER_NICE = -10 /* of the control thread */ };
 
 struct recorder {
 	struct recorder_options o;
@@ -77,6 +78,8 @@ struct recorder {
 	size_t n_joined;    /* processes that joined, and may have run as Python before */
 	uint64_t unseen_ns; /* how long they may have, at most, in all */
 	bool told_no_join;
+	pid_t unlooked[RECORDER_UNLOOKED]; /* that wait for room in @joins; the last is the next */
+	size_t n_unlooked;
 	struct queue **queues;
 	struct resolver *resolver;
 	int pidfds[RECORDER_MAX_PIDS]; /* of those that the user named; -1: it has ended */

@@ -110,6 +110,23 @@ void recorder_busiest(struct recorder *r, size_t n)
 
 /* --- who joins --- */
 
+/* Have @pid looked at, later where there is no room yet. False: nor is there any for those. */
+static bool look(struct recorder *r, pid_t pid)
+{
+	if (joins_look(r->joins, pid))
+		return true;
+	if (r->n_unlooked == RECORDER_UNLOOKED)
+		return false;
+	r->unlooked[r->n_unlooked++] = pid;
+	return true;
+}
+
+static void look_at_more(struct recorder *r)
+{
+	while (r->n_unlooked && joins_look(r->joins, r->unlooked[r->n_unlooked - 1]))
+		r->n_unlooked--;
+}
+
 /* Nobody sampled it until now: what it has run as the program that it is, or, where it has become
  * none since we look, for as long as a stranger is dropped. */
 static void note_unseen(struct recorder *r, pid_t pid)
@@ -157,6 +174,7 @@ void recorder_join(struct recorder *r)
 		attach_joined(r, pid);
 		waits_joined(r->waits, pid);
 	}
+	look_at_more(r);
 }
 
 void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
@@ -169,7 +187,7 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 
 		if (!fits)
 			note_strange(r, joins_parent(r->joins, m->pid));
-		if (!fits || !joins_look(r->joins, m->pid))
+		if (!fits || !look(r, m->pid))
 			ours_set(r->config.strangers, m->pid, false);
 		return;
 	}
@@ -199,6 +217,6 @@ bool recorder_stranger_again(struct recorder *r, pid_t pid)
 	ours_set(r->config.strangers, pid, false);
 	/* Until now its records were a target's, and no reader told what it mapped. */
 	if (r->waits && r->joins && births_python(r->config.births, pid) > execed)
-		joins_look(r->joins, pid);
+		look(r, pid);
 	return true;
 }

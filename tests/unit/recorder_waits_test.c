@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * recorder_messages: who sleeps already as it is dealt with waits since then (--mode wall).
+ * recorder_messages, recorder_join: who sleeps already as it is dealt with waits since then, and is
+ * not forgotten (--mode wall).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -10,7 +11,9 @@
 #include "unit.h"
 #include "capture/waits.h"
 #include "fake_ring.h"
+#include "noted.h"
 #include "record/recorder_int.h"
+#include "targets/joins.h"
 #include "targets/ours.h"
 
 enum { FORKED_NS = 1000, PERIOD_NS = 1000000, MOST = 8 };
@@ -256,6 +259,41 @@ static void threads_that_get_events(void **state)
 	assert_int_equal(waits_of(f, f->pid), 0);
 }
 
+static void note_parent(void *arg, pid_t parent)
+{
+	*(pid_t *)arg = parent;
+}
+
+/* Who has become a Python, and is seen while there is no room for one more look, has another turn,
+ * though nothing tells of it any more. */
+static void more_than_can_be_looked_at(void **state)
+{
+	static struct scope none;
+	struct fix *f = *state;
+	pid_t looked_at, other = FAKE_TID;
+	struct err err;
+
+	assert_int_equal(scope_match(&none, "^nobody has this command line$", &err), 0);
+	f->r.config.strangers = ours_create(NULL);
+	f->r.joins = joins_create(&f->r.tracker, &none,
+				  (struct joins_listener){ note_parent, &looked_at });
+	joins_begin(f->r.joins, true);
+	recorder_join(&f->r);
+	looked_at = 0;
+	while (joins_look(f->r.joins, other))
+		other++;
+	note_exec(f->r.config.births, f->pid, FORKED_NS);
+	note_python(f->r.config.births, f->pid, FORKED_NS + 1);
+	tell(f, CTL_EXEC, (struct ctl_msg){ .pid = f->pid, .time = FORKED_NS });
+	assert_int_equal(looked_at, 0);
+	for (int i = 0; i < 2; i++)
+		recorder_join(&f->r);
+	assert_int_equal(looked_at, getpid()); /* the child, which does not fit */
+	joins_destroy(f->r.joins);
+	regfree(&none.regex);
+	ours_destroy(f->r.config.strangers);
+}
+
 #define TEST(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -266,6 +304,7 @@ int main(void)
 		TEST(a_child_that_is_no_target, setup_cpus),
 		TEST(a_child_that_gets_events, setup_threads),
 		TEST(threads_that_get_events, setup_threads),
+		TEST(more_than_can_be_looked_at, setup_cpus),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
