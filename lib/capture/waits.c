@@ -207,6 +207,14 @@ static void leaves(struct waits *w, pid_t pid, pid_t tid, uint64_t time, bool pr
 		atomic_store(&w->post.blind, true);
 }
 
+/* Its end may have been told before its sleep. */
+static bool has_ended(pid_t pid, pid_t tid)
+{
+	char state = proc_state(pid, tid);
+
+	return !state || strchr("ZX", state);
+}
+
 static void apply(struct waits *w, const struct wait_message *m)
 {
 	struct wait over = { 0 };
@@ -223,7 +231,7 @@ static void apply(struct waits *w, const struct wait_message *m)
 		break;
 	case WAIT_MSG_ASLEEP:
 		/* Else it is known since when. */
-		if (!wait_table_asleep(&w->table, m->tid))
+		if (!wait_table_asleep(&w->table, m->tid) && !has_ended(m->pid, m->tid))
 			leaves(w, m->pid, m->tid, m->time, false, &over);
 		return;
 	case WAIT_MSG_REGS:

@@ -977,6 +977,27 @@ static void who_joins_again_asleep_waits(void **state)
 	pthread_join(t[0], NULL);
 }
 
+/* Nothing tells any more of a thread that has ended by the time that its sleep is heard of. */
+static void who_joins_asleep_and_ends_has_no_wait(void **state)
+{
+	struct fix *x = *state;
+	pthread_t t[2];
+
+	start_others(t);
+	begin(x);
+	want_others(x);
+	waits_joined(x->w, getpid());
+	others.over = true;
+	sem_post(&others.end);
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	while (proc_state(getpid(), others.sleeper))
+		usleep(100);
+	end(x);
+	expect_none(x);
+	assert_int_equal(0, fake_counted(x->f, waits_unread));
+}
+
 /* Who sleeps when the recording begins has done so since then, for us, and is read after
  * those that fell asleep later; waits that go on at the end are over then. */
 static void from_the_beginning_to_the_end(void **state)
@@ -1202,6 +1223,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(who_joins_asleep_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_joins_again_asleep_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_joins_asleep_and_ends_has_no_wait, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs_at_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs, setup, teardown),
 		cmocka_unit_test_setup_teardown(nobody_reads, setup, teardown),
