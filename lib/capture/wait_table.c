@@ -27,13 +27,6 @@ static struct wait *find(struct wait_table *t, pid_t tid)
 	return i == IDMAP_NONE ? NULL : &t->all[i];
 }
 
-bool wait_table_asleep(const struct wait_table *t, pid_t tid)
-{
-	uint32_t i = idmap_get(&t->by_tid, (uint64_t)tid);
-
-	return i != IDMAP_NONE && t->all[i].asleep;
-}
-
 static struct wait *add(struct wait_table *t, pid_t pid, pid_t tid)
 {
 	struct wait *w = find(t, tid);

@@ -45,9 +45,6 @@ struct wait_table {
 
 void wait_table_deinit(struct wait_table *t);
 
-/* True: @tid is off its CPU, as far as was told. */
-bool wait_table_asleep(const struct wait_table *t, pid_t tid);
-
 /* Thread @tid leaves its CPU at @time. *@over: the wait that it was in, as far as was known;
  * ->ticks 0: none. NULL: no memory. */
 struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t time,

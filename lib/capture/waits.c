@@ -230,10 +230,10 @@ static void apply(struct waits *w, const struct wait_message *m)
 			       &over);
 		break;
 	case WAIT_MSG_ASLEEP:
-		/* Else it is known since when. */
-		if (!wait_table_asleep(&w->table, m->tid) && !has_ended(m->pid, m->tid))
+		/* Whatever switches told before: some of them may have been nobody's. */
+		if (!has_ended(m->pid, m->tid))
 			leaves(w, m->pid, m->tid, m->time, false, &over);
-		return;
+		break;
 	case WAIT_MSG_REGS:
 		wait_table_regs(&w->table, m->tid, m->time, m->regs, m->n_regs);
 		return;

@@ -331,14 +331,18 @@ static void threads_without_memory(void **state)
 			struct wait_table t = { 0 };
 			bool in[MANY + 1];
 			struct wait over;
+			size_t n_in = 0;
 
 			no_memory_from(n, alone);
 			for (pid_t tid = 1; tid <= MANY; tid++)
 				in[tid] = wait_table_out(&t, 1, tid, 100, false, &over);
 			more = no_memory_end();
+			for (pid_t tid = 1; tid <= MANY; tid++)
+				n_in += in[tid];
+			assert_int_equal(wait_table_tick(&t, 150, 10), n_in);
 			for (pid_t tid = 1; tid <= MANY; tid++) {
-				assert_int_equal(in[tid], wait_table_asleep(&t, tid));
 				assert_non_null(wait_table_out(&t, 1, tid, 200, false, &over));
+				assert_int_equal(over.ticks, in[tid]);
 			}
 			assert_int_equal(t.n, MANY);
 			assert_int_equal(wait_table_tick(&t, 300, 10), MANY);

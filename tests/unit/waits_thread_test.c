@@ -920,7 +920,7 @@ static void want_others(struct fix *x)
 	x->f->c.n_tids = 2;
 }
 
-/* Of a process that joins, who sleeps waits since then, unless its switches told of it. */
+/* Of a process that joins, who sleeps waits since then. */
 static void who_joins_asleep_waits(void **state)
 {
 	struct fix *x = *state;
@@ -934,7 +934,6 @@ static void who_joins_asleep_waits(void **state)
 	before = now_ns();
 	waits_joined(x->w, getpid());
 	after = now_ns();
-	waits_joined(x->w, getpid());
 	others.over = true;
 	pthread_join(t[1], NULL);
 	end(x);
@@ -944,6 +943,38 @@ static void who_joins_asleep_waits(void **state)
 	assert_string_equal("over", next(x, &over));
 	assert_int_equal(others.sleeper, over.tid);
 	assert_in_range(over.out, before, after);
+	expect_none(x);
+	sem_post(&others.end);
+	pthread_join(t[0], NULL);
+}
+
+/* That it left a CPU may lie in a ring that was not read before it joined, and that it came onto
+ * another one in one that was, when it was nobody's. */
+static void what_a_switch_told_before_it_joined_is_over(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out, joined;
+	struct q_wait over;
+	pthread_t t[2];
+
+	start_others(t);
+	begin(x);
+	want_others(x);
+	out = x->tick - 1000;
+	post(x, 0, others.sleeper, out, "preempted");
+	let_go(x);
+	expect_sample(x, "nopython runnable", others.sleeper, out);
+	joined = now_ns();
+	waits_joined(x->w, getpid());
+	others.over = true;
+	pthread_join(t[1], NULL);
+	end(x);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(out, over.out);
+	assert_true(over.time >= joined);
+	assert_string_equal("nopython sleep", next(x, &over));
+	assert_string_equal("over", next(x, &over));
+	assert_true(over.out >= joined);
 	expect_none(x);
 	sem_post(&others.end);
 	pthread_join(t[0], NULL);
@@ -1222,6 +1253,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(from_the_beginning_to_the_end, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(who_joins_asleep_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_a_switch_told_before_it_joined_is_over,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(who_joins_again_asleep_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_joins_asleep_and_ends_has_no_wait, setup,
 						teardown),
