@@ -273,6 +273,7 @@ static void who_comes_before_the_events(void **state)
 	until(&t, j, &machine.n_read, MANY);
 	joins_destroy(j);
 	tracker_deinit(&t);
+	regfree(&these.regex);
 	kill(parent, SIGKILL);
 	waitpid(parent, NULL, 0);
 }
