@@ -90,23 +90,35 @@ static const struct space *forker_of(struct symbolizer *s, const struct space *s
 	return forker && forker->since_ns <= sp->since_ns ? forker : NULL;
 }
 
+/* Code in @sp's memory has no name: maybe because something ran out. */
+static void count_unnamed(struct symbolizer *s, const struct space *sp)
+{
+	const struct quota *quota = elfcache_quota(s->spaces->elfs);
+
+	if (!s->stats)
+		return;
+	if (quota_refused(quota, QUOTA_JIT_BYTES))
+		STATS_ADD(s->stats, nameless, 1);
+	if (sp->jit ? jit_was_refused(sp->jit) : quota_refused(quota, QUOTA_JITS))
+		STATS_ADD(s->stats, unread, 1);
+}
+
 /* A name that the process itself, or one that it was forked from, wrote down. */
 static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip,
 		       struct answer *a)
 {
+	const struct space *by = sp;
 	const char *name = NULL;
 
-	for (int i = 0; !name && sp && i < MAX_FORKS; i++) {
-		if (sp->jit) {
-			name = jit_name(sp->jit, ip);
-			a->until_ns = jit_stale_ns(sp->jit);
+	for (int i = 0; !name && by && i < MAX_FORKS; i++) {
+		if (by->jit) {
+			name = jit_name(by->jit, ip);
+			a->until_ns = jit_stale_ns(by->jit);
 		}
-		sp = forker_of(s, sp);
+		by = forker_of(s, by);
 	}
 	if (!name) {
-		if (s->stats &&
-		    quota_refused(elfcache_quota(s->spaces->elfs), QUOTA_JIT_BYTES))
-			STATS_ADD(s->stats, nameless, 1);
+		count_unnamed(s, sp);
 		a->of = NOT_KEPT;
 		return false;
 	}

@@ -7,18 +7,22 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/base.h"
 #include "base/clock.h"
+
+enum { AT_A_TIME = 4, SOON_NS = 1000000000 };
 
 struct quota {
 	_Atomic int refs;
 	_Atomic size_t used[QUOTA_N], most[QUOTA_N], refused[QUOTA_N];
 	_Atomic uint64_t wait_ns; /* from then on it may be waited */
+	_Atomic uint64_t free_ns[AT_A_TIME]; /* from when on each place may be taken */
 };
 
 static const size_t default_most[QUOTA_N] = {
-	[QUOTA_THREADS] = 40,
+	[QUOTA_THREADS] = 56,
 	[QUOTA_JITS] = 256,
-	[QUOTA_JIT_READS] = 4,
+	[QUOTA_JIT_READS] = 16,
 	[QUOTA_JIT_BYTES] = 256 << 20,
 };
 
@@ -57,6 +61,28 @@ bool quota_take(struct quota *l, enum quota_of what, size_t n)
 	}
 	atomic_fetch_add(&l->refused[what], 1);
 	return false;
+}
+
+uint64_t quota_begin(struct quota *l, uint64_t now)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(l->free_ns); i++) {
+		uint64_t free_ns = atomic_load(&l->free_ns[i]), begun = now + SOON_NS;
+
+		if (free_ns <= now &&
+		    atomic_compare_exchange_strong(&l->free_ns[i], &free_ns, begun))
+			return begun;
+	}
+	return 0;
+}
+
+void quota_end(struct quota *l, uint64_t begun)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(l->free_ns); i++) {
+		uint64_t is = begun;
+
+		if (atomic_compare_exchange_strong(&l->free_ns[i], &is, 0))
+			return;
+	}
 }
 
 bool quota_may_wait(const struct quota *l, uint64_t now)

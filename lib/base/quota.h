@@ -16,7 +16,7 @@
 enum quota_of {
 	QUOTA_THREADS,	 /* of later.h: more than those who start them let hang */
 	QUOTA_JITS,	 /* processes that make code: each keeps a descriptor or two */
-	QUOTA_JIT_READS, /* of their files, that do not end */
+	QUOTA_JIT_READS, /* of their files, those that hang among them: quota_begin() */
 	QUOTA_JIT_BYTES, /* of names, all processes together */
 	QUOTA_N
 };
@@ -31,6 +31,11 @@ void quota_unref(struct quota *l);	  /* NULL is allowed */
 /* Take @n more. False: there are too many, and nothing is taken. */
 bool quota_take(struct quota *l, enum quota_of what, size_t n);
 void quota_give(struct quota *l, enum quota_of what, size_t n);
+
+/* Four at a time may be at what ends soon: who does not end has let another take its place after
+ * a second. What quota_end() needs; 0: not at @now. */
+uint64_t quota_begin(struct quota *l, uint64_t now);
+void quota_end(struct quota *l, uint64_t begun);
 
 /* A tenth of the time, and 100 ms at once, may go into waiting for what targets make slow, all of
  * them together. True: at @now it may be waited for. */

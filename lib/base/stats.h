@@ -64,7 +64,7 @@
 	X(unplaced, "native frames without source lines: --memory was used up")              \
 	X(nameless, "native names shown as [unknown] or [anon]: --memory was used up")       \
 	X(unread,                                                                            \
-	  "files and maps without names: no memory, descriptors, threads or size of files (ulimit -f)")  \
+	  "files, maps and code without names: no memory, descriptors, threads or size of files (ulimit -f)") \
 	X(bad_file, "times a process that read a foreign file ended: no names from it then") \
 	X(unlined, "Python functions without some of their lines in perf.data: too many")    \
 	X(elided, "stacks in perf.data without their middle: deeper than perf shows")        \

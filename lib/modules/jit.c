@@ -60,6 +60,7 @@ struct sources {
 struct reading {
 	struct sources *s;
 	struct quota *quota;
+	uint64_t begun; /* quota_begin() */
 };
 
 struct jit {
@@ -72,6 +73,7 @@ struct jit {
 	struct quota *quota;	   /* borrowed */
 	struct file_helper *files; /* the same */
 	struct mapped mapped; /* for the next reading */
+	bool refused;	      /* jit_was_refused() */
 };
 
 /* ---- Files ---- */
@@ -203,13 +205,31 @@ static struct sources *sources_create(pid_t pid, uint64_t since_ns, struct quota
 
 /* ---- When ---- */
 
+/* One of those that there may be, which then ends by reading_over(). */
+static bool may_read(struct quota *quota, uint64_t *begun)
+{
+	if (!quota_take(quota, QUOTA_JIT_READS, 1))
+		return false;
+	*begun = quota_begin(quota, now_ns());
+	if (!*begun)
+		quota_give(quota, QUOTA_JIT_READS, 1);
+	return *begun;
+}
+
+static void reading_over(const struct reading *g)
+{
+	quota_end(g->quota, g->begun);
+	quota_give(g->quota, QUOTA_JIT_READS, 1);
+}
+
 static void reading_run(void *arg)
 {
-	struct sources *s = ((struct reading *)arg)->s;
+	struct reading *g = arg;
 	uint64_t t = now_ns();
 
-	sources_read(s);
-	s->took_ns = now_ns() - t;
+	sources_read(g->s);
+	g->s->took_ns = now_ns() - t;
+	reading_over(g);
 }
 
 static void reading_drop(void *arg)
@@ -217,7 +237,6 @@ static void reading_drop(void *arg)
 	struct reading *g = arg;
 
 	sources_destroy(g->s);
-	quota_give(g->quota, QUOTA_JIT_READS, 1);
 	free(g);
 }
 
@@ -225,12 +244,14 @@ static void begin(struct jit *j)
 {
 	struct quota *quota = j->s->quota;
 	struct reading *g = malloc(sizeof(*g));
+	uint64_t begun;
 
-	if (!g || !quota_take(quota, QUOTA_JIT_READS, 1)) {
+	j->refused = !g || !may_read(quota, &begun);
+	if (j->refused) {
 		free(g);
 		return;
 	}
-	*g = (struct reading){ j->s, quota };
+	*g = (struct reading){ j->s, quota, begun };
 	g->s->mapped = j->mapped;
 	g->s->mapped.map.path = g->s->mapped.path;
 	j->later = later_start(quota, reading_run, reading_drop, g);
@@ -238,6 +259,8 @@ static void begin(struct jit *j)
 		j->s = NULL;
 		j->reading = g;
 	} else {
+		j->refused = true;
+		reading_over(g);
 		g->s = NULL; /* stay here */
 		reading_drop(g);
 	}
@@ -332,6 +355,11 @@ const char *jit_name(struct jit *j, uint64_t ip)
 uint64_t jit_stale_ns(const struct jit *j)
 {
 	return j->stale_ns;
+}
+
+bool jit_was_refused(const struct jit *j)
+{
+	return j->refused;
 }
 
 /* ---- Life ---- */

@@ -39,6 +39,10 @@ const char *jit_name(struct jit *j, uint64_t ip);
  * 0: it has told none. */
 uint64_t jit_stale_ns(const struct jit *j);
 
+/* There was no thread or memory to look with when a name was to be looked for last, or too many
+ * looked. */
+bool jit_was_refused(const struct jit *j);
+
 /* Is a map of this name where a JIT puts its code: memory that is of no file that one could
  * open? */
 bool jit_is_memory(const char *path);

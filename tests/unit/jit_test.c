@@ -19,9 +19,11 @@
 #include "unit.h"
 #include "base/clock.h"
 #include "base/quota.h"
+#include "base/stats.h"
 #include "elf/file_helper.h"
 #include "modules/jit_objects.h"
 #include "names/demangle.h"
+#include "fuse.h"
 #include "jitdump.h"
 #include "jitobject.h"
 #include "sys/family.h"
@@ -273,6 +275,25 @@ static void test_read_elsewhere(void **state)
 	own_symbolizer_destroy(s);
 }
 
+static pid_t start_child(void)
+{
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	return child;
+}
+
+static void end_child(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 /* A child has what its parent made, and then its own. */
 static void test_forked(void **state)
 {
@@ -284,13 +305,7 @@ static void test_forked(void **state)
 
 	write_map("w", "5000000 10 parents\n");
 	feed(s, me, CODE, "//anon", NULL);
-	child = fork();
-	assert_true(child >= 0);
-	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		pause();
-		_exit(0);
-	}
+	child = start_child();
 	side.pid = side.tid = child;
 	side.u.fork.ppid = me;
 	spaces_side(symbolizer_spaces(s), &side);
@@ -306,8 +321,7 @@ static void test_forked(void **state)
 	until_named(s, child, CODE, "childs");
 	until_named(s, me, CODE, "parents");
 	unlink(path);
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
+	end_child(child);
 	own_symbolizer_destroy(s);
 }
 
@@ -493,6 +507,74 @@ static void test_dump_meanwhile(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* The map of @pid is a file that does not answer, in @folder; one that another process of its
+ * number left is gone. */
+static void link_map(pid_t pid, const char *folder)
+{
+	char path[64], file[128];
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", pid);
+	snprintf(file, sizeof(file), "%s/file", folder);
+	unlink(path);
+	assert_int_equal(0, symlink(file, path));
+}
+
+/* Children whose file does not answer, all of them looked at, beside one whose file does: their
+ * readings hang, and that one has names. */
+static void test_others_hang(void **state)
+{
+	enum { N = 4 };
+	char folder[] = "/tmp/pysampled-jit-XXXXXX", path[64];
+	struct symbolizer *s = own_symbolizer(0);
+	pid_t child[N];
+	int fuse;
+
+	assert_non_null(mkdtemp(folder));
+	fuse = mount_dead(folder);
+	if (fuse < 0)
+		skip();
+	for (int i = 0; i < N; i++) {
+		child[i] = start_child();
+		link_map(child[i], folder);
+		feed(s, child[i], CODE, "//anon", NULL);
+		assert_string_equal("[anon]", symbolize_user(s, child[i], CODE));
+	}
+	write_map("w", "5000000 10 a\n");
+	feed(s, getpid(), CODE, "//anon", NULL);
+	until_named(s, getpid(), CODE, "a");
+
+	close(fuse);
+	for (int i = 0; i < N; i++) {
+		snprintf(path, sizeof(path), "/tmp/perf-%d.map", child[i]);
+		unlink(path);
+		end_child(child[i]);
+	}
+	assert_int_equal(0, umount2(folder, MNT_DETACH));
+	rmdir(folder);
+	own_symbolizer_destroy(s);
+}
+
+/* Code that nobody could look for a name of is counted. */
+static void test_no_room_to_look(void **state)
+{
+	static const enum quota_of none[] = { QUOTA_JITS, QUOTA_JIT_READS, QUOTA_THREADS };
+
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		struct symbolizer *s = own_symbolizer(0);
+		struct stats stats = { 0 };
+
+		symbolizer_limit(s, 1 << 20, 1 << 20, &stats);
+		feed(s, 4190000, CODE, "//anon", NULL); /* nobody: it has none */
+		symbolize_user(s, 4190000, CODE);
+		assert_int_equal(0, STATS_GET(&stats, unread));
+		quota_limit(elfcache_quota(symbolizer_spaces(s)->elfs), none[i], 0);
+		feed(s, getpid(), CODE, "//anon", NULL);
+		assert_string_equal("[anon]", symbolize_user(s, getpid(), CODE));
+		assert_int_equal(1, STATS_GET(&stats, unread));
+		own_symbolizer_destroy(s);
+	}
+}
+
 /* ---- python -X perf ---- */
 
 /* A Python that has -X perf, or "". */
@@ -642,6 +724,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_no_file, remove_map),
 		cmocka_unit_test(test_own_dump),
 		cmocka_unit_test_teardown(test_dump_meanwhile, remove_map),
+		cmocka_unit_test_teardown(test_others_hang, remove_map),
+		cmocka_unit_test(test_no_room_to_look),
 		cmocka_unit_test(test_python),
 		cmocka_unit_test(test_python_in_namespaces),
 	};
