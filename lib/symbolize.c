@@ -172,9 +172,13 @@ static struct answer answer_map(struct symbolizer *s, const struct space *sp,
 	    now_ns() < s->spaces->retry_ns)
 		a.of = NOT_KEPT;
 	if (t && !t->memory && module_vaddr(t, at, &vaddr)) {
+		uint64_t mangled = s->names.n_mangled;
+
 		if (a.of != NOT_KEPT)
 			a = (struct answer){ .of = (uintptr_t)m->elf, .at = at };
 		a.symbol = symbol_in_file(s, t, path, vaddr);
+		if (s->names.n_mangled != mangled)
+			a.of = NOT_KEPT; /* there may be a better one later */
 	} else if (!jit_is_memory(path) || !answer_jit(s, sp, ip, &a)) {
 		a.symbol.name = name_offset(s, path, at);
 	}

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/printable.h"
 #include "names/demangle.h"
 #include "base/stats.h"
@@ -14,8 +15,11 @@ enum {
 	MAX_NAME_BYTES = 128 << 20, /* all interned names */
 	NAME_OVERHEAD = 32,
 	SHORT = 128, /* bytes of a name that is demangled in ms, whatever it is */
-	MAX_UNANSWERED = 3,
 };
+
+/* Three names may have no answer at once, and then one in that time: each costs a second, and
+ * whoever is asked half a minute of CPU time. */
+static const int64_t unanswered_ns = 300000000000;
 
 const char symnames_unknown[] = "[unknown]";
 
@@ -23,7 +27,8 @@ int symnames_init(struct symnames *t)
 {
 	*t = (struct symnames){ .tab = strtab_create(),
 				.mangled = strtab_create(),
-				.max_bytes = MAX_NAME_BYTES };
+				.max_bytes = MAX_NAME_BYTES,
+				.ask_again_ns = INT64_MIN };
 	if (t->tab && t->mangled)
 		return 0;
 	symnames_deinit(t);
@@ -102,17 +107,36 @@ void symnames_ask(struct symnames *t, symnames_ask_fn *ask, void *arg)
 	t->ask_arg = arg;
 }
 
+static bool is_asked_for(const struct symnames *t, const char *raw)
+{
+	return t->ask && strcspn(raw, "@") > SHORT;
+}
+
+static void count_mangled(struct symnames *t)
+{
+	t->n_mangled++;
+	if (t->stats)
+		STATS_ADD(t->stats, mangled, 1);
+}
+
+static void note_unanswered(struct symnames *t)
+{
+	int64_t kept = (int64_t)now_ns() - 2 * unanswered_ns;
+
+	t->ask_again_ns = MAX(t->ask_again_ns, kept) + unanswered_ns;
+	count_mangled(t);
+}
+
 /* What libiberty takes doubles with each ten bytes of some names. */
 static bool decode(struct symnames *t, const char *raw, char ret[static SYMNAMES_MAX])
 {
 	ssize_t n;
 
-	if (!t->ask || strlen(raw) <= SHORT)
+	if (!is_asked_for(t, raw))
 		return demangle(raw, ret, SYMNAMES_MAX);
-	if (t->n_unanswered == MAX_UNANSWERED)
-		return false;
 	n = t->ask(t->ask_arg, raw, ret, SYMNAMES_MAX);
-	t->n_unanswered += n < 0 && n != -EAGAIN;
+	if (n < 0 && n != -EAGAIN)
+		note_unanswered(t);
 	return n > 0;
 }
 
@@ -137,15 +161,19 @@ const char *symnames_symbol(struct symnames *t, const char *raw)
 	bool mangled = demangle_built && demangle_wanted(raw);
 	const char **slot = mangled ? plain_slot(t, raw) : NULL, *ret;
 	char plain[SYMNAMES_MAX], clean[SYMNAMES_MAX];
+	bool later;
 
 	if (slot && *slot)
 		return *slot;
-	if (!mangled || !plain_name(t, raw, plain))
+	later = mangled && is_asked_for(t, raw) && (int64_t)now_ns() < t->ask_again_ns;
+	if (later)
+		count_mangled(t);
+	if (!mangled || later || !plain_name(t, raw, plain))
 		symnames_clean(clean, sizeof(clean), raw);
 	else
 		symnames_clean(clean, sizeof(clean), plain);
 	ret = symnames_intern(t, clean);
-	if (slot)
+	if (slot && !later)
 		*slot = ret;
 	return ret;
 }

@@ -33,7 +33,8 @@ struct symnames {
 	size_t cap_plain;
 	symnames_ask_fn *ask; /* or NULL; symnames_ask() */
 	void *ask_arg;
-	unsigned n_unanswered;
+	int64_t ask_again_ns; /* now_ns() */
+	uint64_t n_mangled;   /* long names that were told as they are */
 };
 
 int symnames_init(struct symnames *t); /* 0 or -ENOMEM */
@@ -43,8 +44,9 @@ void symnames_deinit(struct symnames *t);
  * borrowed. */
 void symnames_limit(struct symnames *t, size_t bytes, struct stats *stats);
 
-/* Long names are demangled by @ask, since some would take for ever. After a few that it could
- * not do (but for -EAGAIN) long names stay as they are. */
+/* Long names are demangled by @ask, since some would take for ever. One that it could not do stays
+ * as it is; after three of them (but for -EAGAIN) others do for five minutes, and are asked for
+ * then. All those are counted (mangled). */
 void symnames_ask(struct symnames *t, symnames_ask_fn *ask, void *arg);
 
 extern const char symnames_unknown[]; /* "[unknown]" */

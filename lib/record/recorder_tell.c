@@ -22,6 +22,9 @@ static const struct {
 	{ offsetof(struct stats, nameless),
 	  "native names have used up their part of --memory: new ones are [unknown] or [anon] "
 	  "from here on (raise --memory)" },
+	{ offsetof(struct stats, mangled),
+	  "long native names can't be demangled in a second: those, and some that come next, stay "
+	  "as compilers write them (mangled= with -v)" },
 	{ offsetof(struct stats, unplaced),
 	  "source lines of native frames have used up their part of --memory: further ones "
 	  "have names only (raise --memory)" },

@@ -156,7 +156,7 @@ static const char *long_name(char buf[512], unsigned i, size_t n)
 	return buf;
 }
 
-/* Only long names are asked for elsewhere, each once; and none any more once three were not
+/* Only long names are asked for elsewhere, each once; and none for a while once three were not
  * answered, in which those do not count for which there was no room. */
 static void test_asks(void **state)
 {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "unit.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include "names/demangle.h"
 #include "names/symnames.h"
@@ -386,8 +387,8 @@ static void long_ones_are_asked_for(void **state)
 	symnames_deinit(&t);
 }
 
-/* After three that could not be answered nobody is asked any more; "later" is none of them, nor
- * is "it means nothing". */
+/* After three that could not be answered nobody is asked for a while; "later" is none of them, nor
+ * is "it means nothing". What was not asked for is asked for then, what was is not. */
 static void who_does_not_answer_is_not_asked(void **state)
 {
 	static const struct {
@@ -398,17 +399,31 @@ static void who_does_not_answer_is_not_asked(void **state)
 	need_demangler();
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct asked a = { .answer = rows[i].answer };
+		bool answered = rows[i].times == 6;
+		struct stats stats = { 0 };
 		struct symnames t;
 
 		assert_int_equal(0, symnames_init(&t));
+		symnames_limit(&t, 1 << 20, &stats);
 		symnames_ask(&t, answer, &a);
 		for (unsigned k = 0; k < 6; k++)
 			assert_string_equal(mangled(k, 140),
 					    symnames_symbol(&t, mangled(k, 140)));
 		assert_int_equal(rows[i].times, a.times);
 		a.answer = 1;
-		assert_string_equal(rows[i].times == 3 ? mangled(9, 140) : "x",
+		assert_string_equal(answered ? "x" : mangled(9, 140),
 				    symnames_symbol(&t, mangled(9, 140)));
+		assert_int_equal(answered ? 0 : 7, STATS_GET(&stats, mangled));
+		t.ask_again_ns = MIN(t.ask_again_ns, (int64_t)now_ns()); /* minutes later */
+		assert_string_equal("x", symnames_symbol(&t, mangled(9, 140)));
+		assert_string_equal(answered ? mangled(5, 140) : "x",
+				    symnames_symbol(&t, mangled(5, 140)));
+		assert_string_equal(mangled(2, 140), symnames_symbol(&t, mangled(2, 140)));
+		a.answer = -EIO; /* one more, and then none again */
+		symnames_symbol(&t, mangled(10, 140));
+		a.answer = 1;
+		assert_string_equal(answered ? "x" : mangled(11, 140),
+				    symnames_symbol(&t, mangled(11, 140)));
 		symnames_deinit(&t);
 	}
 }
