@@ -33,6 +33,7 @@ struct jit_objects {
 	struct jit_objects_file *looked; /* mapped files that were searched for a list */
 	size_t n_looked, cap_looked;
 	uint64_t next_search_ns; /* for lists in files that were mapped since */
+	uint64_t next_lists_ns;	 /* when they are read again */
 	bool given_up;		 /* a file or an image ended who parsed it too often */
 };
 

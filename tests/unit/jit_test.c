@@ -187,6 +187,33 @@ static void test_no_list(void **state)
 	own_symbolizer_destroy(s);
 }
 
+/* A list that is long and does not end well is not read at once again. */
+static void test_no_end(void **state)
+{
+	enum { N = 60000, TRIES = 20 /* for who is held up just then */ };
+	static struct registered r[N];
+	static struct jitobject o;
+	struct jit_objects j;
+	bool waits = false;
+
+	for (size_t i = 0; i < N; i++)
+		enlist(&r[i], &o, 0x1000, "a");
+	r[0].prev = NULL;
+	jit_objects_init(&j, getpid(), now_ns(), NULL);
+	for (int i = 0; i < TRIES && !waits; i++) {
+		j.next_lists_ns = 0;
+		assert_int_equal(0, jit_objects_read(&j, NULL));
+		waits = j.next_lists_ns > now_ns();
+	}
+	assert_true(waits);
+	r[0].prev = &r[1];
+	j.next_lists_ns = now_ns() + 3600000000000;
+	assert_int_equal(0, jit_objects_read(&j, NULL));
+	j.next_lists_ns = now_ns();
+	assert_int_equal(1, jit_objects_read(&j, NULL));
+	jit_objects_deinit(&j);
+}
+
 /* A file that no descriptor was left for is searched again. */
 static void test_no_descriptor(void **state)
 {
@@ -712,6 +739,7 @@ int main(int argc, char **argv)
 							 &elsewhere),
 		cmocka_unit_test_teardown(test_entry_used_again, empty_list),
 		cmocka_unit_test_teardown(test_no_list, empty_list),
+		cmocka_unit_test_teardown(test_no_end, empty_list),
 		cmocka_unit_test_teardown(test_no_descriptor, empty_list),
 		cmocka_unit_test_teardown(test_own_map, remove_map),
 		cmocka_unit_test_teardown(test_used_again, remove_map),
