@@ -170,12 +170,22 @@ static bool id_same(const struct elfcache_id *a, const struct elfcache_id *b)
 	       strcmp(a->path, b->path) == 0;
 }
 
+/* All of what id_same() compares but for the generation, which may be unknown. */
+static uint64_t id_hash(const struct elfcache_id *id)
+{
+	uint64_t hash = hash_bytes(hash_seed.begin, id->path, strlen(id->path));
+
+	hash = hash_more(hash_more(hash, id->view), id->ino);
+	return hash_more(hash_more(hash, id->dev), 0);
+}
+
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id)
 {
-	struct elfcache_elf **b = &c->bucket[hash_pair(id->ino, id->dev) % N_BUCKETS], *e;
+	struct elfcache_elf **b = &c->bucket[id_hash(id) % N_BUCKETS], *e;
 	size_t n;
 
 	for (e = *b; e; e = e->next) {
+		c->facts.compared++;
 		if (!id_same(&e->id, id))
 			continue;
 		if (!e->id.generation)

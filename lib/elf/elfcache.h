@@ -136,6 +136,7 @@ struct elfcache_facts {
 	uint64_t read, dropped;
 	uint64_t shared; /* of @read: whose unwind rows another one had too */
 	uint64_t ns;	 /* that reading took */
+	uint64_t compared; /* files that elfcache_get() looked at */
 };
 const struct elfcache_facts *elfcache_facts(const struct elfcache *c);
 

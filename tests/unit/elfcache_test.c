@@ -90,6 +90,26 @@ static void as_many_as_may_be(void **state)
 	elfcache_destroy(c);
 }
 
+/* Renaming one file, or changing its process' root, costs no more than other files do. */
+static void names_of_one_file(void **state)
+{
+	enum { NAMES = 20000, BUCKETS = 1024 };
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	const uint64_t most = 2 * (uint64_t)NAMES * (NAMES / 2 / BUCKETS);
+	struct elfcache_id id = { 1, 2, 3, 0, "/a" };
+	char path[32];
+
+	for (int i = 0; i < NAMES; i++) {
+		snprintf(path, sizeof(path), "/a.%d", i);
+		assert_non_null(get(c, 1, 2, 3, path));
+	}
+	assert_in_range(elfcache_facts(c)->compared, 1, most);
+	for (id.view = 1; id.view < NAMES; id.view++)
+		assert_non_null(elfcache_get(c, &id));
+	assert_in_range(elfcache_facts(c)->compared, 1, 4 * most);
+	elfcache_destroy(c);
+}
+
 /* Long paths leave room for fewer. */
 static void as_long_as_may_be(void **state)
 {
@@ -614,6 +634,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(which_files_are_one),
 		cmocka_unit_test(as_many_as_may_be),
+		cmocka_unit_test(names_of_one_file),
 		cmocka_unit_test(as_long_as_may_be),
 		cmocka_unit_test(swept),
 		cmocka_unit_test(missed_files),
