@@ -23,6 +23,8 @@ enum {
 	MOVED_A_SECOND = 32 << 20, /* bytes of one process's maps */
 	CHECK_EVERY_NS = 20000000,
 	CHECKS_AT_ONCE = 50,
+	OPEN_EVERY_NS = 5000000, /* files of one process, before a sample needs them */
+	OPENS_AT_ONCE = 4096,
 	MAX_MISSED = 16, /* files of a process that others could not open either */
 	SWEEP_EVERY = 1024, /* files that were refused: each time all maps are looked at */
 };
@@ -106,13 +108,14 @@ static uint64_t nothing_lost(const struct spaces *s)
 static void space_exec(struct spaces *s, const struct side *side)
 {
 	struct space *sp = *space_slot(s, side->pid);
-	uint64_t view = sp ? sp->view : 0;
+	uint64_t view = sp ? sp->view : 0, open_ns = sp ? sp->open_ns : 0;
 
 	space_drop(s, side->pid);
 	sp = side->announced ? NULL : space_get(s, side->pid);
 	if (!sp)
 		return;
 	sp->view = view;
+	sp->open_ns = open_ns;
 	sp->since_ns = side->time;
 	sp->gen = ++s->last_gen;
 	sp->whole = nothing_lost(s);
@@ -280,6 +283,7 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent, uint64_t tim
 	to->since_ns = time;
 	to->view = from ? from->view : 0;
 	to->viewed = from && from->viewed;
+	to->open_ns = from ? from->open_ns : 0;
 	if (from && from->n == 0)
 		to->whole = from->whole;
 	if (!from || from->n == 0 || space_reserve(to, from->n) < 0)
@@ -407,6 +411,15 @@ static void jit_learn(struct space *sp, const struct space_map *m)
 		jit_mapped(sp->jit, &pm);
 }
 
+/* Who maps names without end has them opened when a sample needs them: each takes a thread. */
+static bool may_open_more(struct space *sp, uint64_t time)
+{
+	if (sp->open_ns >= time + (uint64_t)OPENS_AT_ONCE * OPEN_EVERY_NS)
+		return false;
+	sp->open_ns = MAX(sp->open_ns, time) + OPEN_EVERY_NS;
+	return true;
+}
+
 /* Of an interpreter some ms that are sure to be needed: before the samples rather than among
  * them. */
 static void give_file(struct space *sp, const struct space_map *m)
@@ -417,7 +430,8 @@ static void give_file(struct space *sp, const struct space_map *m)
 
 	if (strcmp(path, "[vdso]") == 0 && (!s->elsewhere || s->same_kernel))
 		vdso_give(s, m->elf);
-	else if (!s->later && (needed || !elfcache_is_put_off(m->elf)))
+	else if (!s->later && (needed || !elfcache_is_put_off(m->elf)) &&
+		 may_open_more(sp, m->told_ns))
 		map_open(sp, m, needed);
 	if (needed && !s->later)
 		elfcache_module(s->elfs, m->elf);

@@ -29,6 +29,7 @@ struct space {
 	size_t n, cap;
 	size_t n_memory;   /* of these: code in no file, or what has no elf */
 	uint64_t moved_ns; /* records from here on may move maps again, if there are many */
+	uint64_t open_ns;  /* as many files were opened as may be by then */
 	struct spaces *of;
 	struct jit *jit;   /* has memory for code that is in no file; NULL: none, or gone */
 	pid_t forked_from; /* 0: not known */

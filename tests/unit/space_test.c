@@ -657,6 +657,19 @@ static void maps_with_files(void **state)
 	drop_root(root, "a");
 }
 
+/* Name @number of one file, which is not there. */
+static void map_name_when(struct spaces *s, pid_t pid, int number, uint64_t time)
+{
+	struct side side = side_of(SIDE_MMAP, pid, pid);
+	char path[32];
+
+	snprintf(path, sizeof(path), "/name.%d", number);
+	side.time = time;
+	side.u.mmap.addr = PAGE, side.u.mmap.len = PAGE, side.u.mmap.ino = 5;
+	side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = path;
+	spaces_side(s, &side);
+}
+
 /* Where processes stay a file is opened when its module is asked for, and so is an
  * interpreter's. */
 static void files_of_those_that_stay(void **state)
@@ -796,6 +809,39 @@ static void files_not_opened(void **state)
 	spaces_destroy(s);
 }
 
+/* Who maps a file under names without end has some of them looked for at once and some a second,
+ * also as another program or in a child; others have theirs. */
+static void names_without_end(void **state)
+{
+	enum { N = 20000, AT_ONCE = 4096, A_SECOND = 200, CHILD = 2, OTHER = 3 };
+	const uint64_t second = 1000000000, now = 50 * second;
+	char root[] = "/tmp/space_test.XXXXXX";
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct space *sp;
+
+	make_root(root, "a", "0", 1);
+	spaces_elsewhere(s, root);
+	map_name_when(s, 1, 0, now - second);
+	for (int i = 1; i < N; i++)
+		map_name_when(s, 1, i, now + (uint64_t)i * second / N);
+	sp = spaces_find(s, 1);
+	assert_in_range(sp->missed, AT_ONCE, AT_ONCE + A_SECOND + 1);
+	map_name_when(s, OTHER, N, now + second);
+	assert_int_equal(1, spaces_find(s, OTHER)->missed);
+	begin_at(s, SIDE_FORK, CHILD, false, now + second);
+	begin_at(s, SIDE_COMM, CHILD, false, now + second);
+	for (int i = 0; i < AT_ONCE; i++)
+		map_name_when(s, CHILD, N + 1 + i, now + second);
+	assert_in_range(spaces_find(s, CHILD)->missed, 0, 1);
+	/* What a sample needs is looked for. */
+	sp = spaces_find(s, CHILD);
+	sp->missed = 0;
+	assert_null(space_module(sp, space_at(sp, PAGE)));
+	assert_int_equal(1, sp->missed);
+	drop_root(root, "a");
+	spaces_destroy(s);
+}
+
 /* Of @file: its build-id is told where somebody wants it, also once the file is known. */
 static void check_id(struct bytes file, struct bytes id, struct file_helper *by)
 {
@@ -868,6 +914,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(maps_with_files),
 		cmocka_unit_test(bytes_of_files),
 		cmocka_unit_test(files_not_opened),
+		cmocka_unit_test(names_without_end),
 		cmocka_unit_test(ids_of_files),
 	};
 	struct rlimit fds;
