@@ -152,6 +152,16 @@ static size_t space_find(const struct space *sp, uint64_t addr)
 	return lo;
 }
 
+/* May @sp take @add more bytes? It may not where it then had more than is left for all others. */
+static bool may_take(const struct space *sp, size_t add)
+{
+	const struct spaces *s = sp->of;
+	size_t left = s->max_map_bytes - s->map_bytes;
+
+	return !s->max_map_bytes ||
+	       (add <= left && sp->cap * sizeof(*sp->map) + add <= left - add);
+}
+
 static int space_reserve(struct space *sp, size_t n)
 {
 	size_t cap = MAX(n, sp->cap + sp->cap / 2 + 16), add;
@@ -161,7 +171,7 @@ static int space_reserve(struct space *sp, size_t n)
 	if (n <= sp->cap)
 		return 0;
 	add = (cap - sp->cap) * sizeof(*more);
-	if (n > MAX_MAPS || (s->max_map_bytes && add > s->max_map_bytes - s->map_bytes)) {
+	if (n > MAX_MAPS || !may_take(sp, add)) {
 		if (s->stats)
 			STATS_ADD(s->stats, unmapped, 1);
 		return -E2BIG;

@@ -87,9 +87,10 @@ enum spaces_need {
 struct spaces *spaces_create(size_t max_bytes, unsigned needs);
 void spaces_destroy(struct spaces *s);
 
-/* The maps of all processes together take at most @bytes. Those beyond it are not kept, so
- * that code there has no name, and counted in @stats (unmapped), which is borrowed. There is
- * counted too what has no names because memory or descriptors ran out (unread). */
+/* The maps of all processes together take at most @bytes, and one's no more than they leave for
+ * all others. Those beyond it are not kept, so that code there has no name, and counted in
+ * @stats (unmapped), which is borrowed. There is counted too what has no names because memory
+ * or descriptors ran out (unread). */
 void spaces_limit(struct spaces *s, size_t bytes, struct stats *stats);
 
 /* What was mapped, the vdso too, was another machine's: its files are those below folder @root

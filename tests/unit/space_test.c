@@ -499,6 +499,26 @@ static void bytes_of_maps(void **state)
 	spaces_destroy(s);
 }
 
+/* One process takes half of it at most, the next one half of what is left: no process takes all. */
+static void bytes_for_others(void **state)
+{
+	enum { MANY = 30000, FEW = 100 };
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct stats stats = { 0 };
+
+	spaces_limit(s, BYTES, &stats);
+	for (uint64_t i = 0; i < MANY; i++)
+		map(s, 1, 2 * i * PAGE, PAGE, 0, 1);
+	assert_int_equal(MANY, spaces_find(s, 1)->n + STATS_GET(&stats, unmapped));
+	assert_in_range(s->map_bytes, BYTES / 4, BYTES / 2);
+	for (pid_t pid = 2; pid <= 4; pid++) {
+		for (uint64_t i = 0; i < FEW; i++)
+			map(s, pid, 2 * i * PAGE, PAGE, 0, 1);
+		assert_int_equal(FEW, spaces_find(s, pid)->n);
+	}
+	spaces_destroy(s);
+}
+
 /* ---- Files ---- */
 
 /* A folder that stands for another machine, with file @name of these bytes in it. */
@@ -908,6 +928,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(many_maps),
 		cmocka_unit_test(many_maps_that_change),
 		cmocka_unit_test(bytes_of_maps),
+		cmocka_unit_test(bytes_for_others),
 		cmocka_unit_test(files_without_end),
 		cmocka_unit_test(files_of_those_that_stay),
 		cmocka_unit_test(more_files_than_there_is_room_for),
