@@ -178,29 +178,43 @@ int proc_look_open(int look)
 	return fd < 0 ? -errno : fd;
 }
 
+static bool is_mapped(const struct stat *st, const struct proc_map *m)
+{
+	return st->st_ino == m->ino && st->st_dev == makedev(m->maj, m->min);
+}
+
+/* Is @linked, which is mapped there by now, the file that was? @st: what its path names; or NULL. */
+static bool is_still_mapped(const struct stat *linked, const struct stat *st,
+			    const struct proc_map *m)
+{
+	return !st || linked->st_ino == m->ino ||
+	       (linked->st_ino == st->st_ino && linked->st_dev == st->st_dev);
+}
+
 static int map_look(pid_t pid, const struct proc_map *m)
 {
 	_cleanup_close_ int by_path = -1, by_map = -1;
 	char path[PATH_MAX + 64];
-	struct stat st = { 0 }, unused;
+	struct stat st = { 0 }, linked = { 0 };
 
 	if (!m->ino)
 		return -EINVAL;
 	if (m->path[0] == '/' && !m->deleted) {
 		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
 		by_path = path_look(m->here ? m->path : path, &st);
-		if (by_path >= 0 && st.st_ino == m->ino &&
-		    st.st_dev == makedev(m->maj, m->min))
+		if (by_path >= 0 && is_mapped(&st, m))
 			return base_take(&by_path);
 	}
 	link_name(path, pid, m);
-	by_map = path_look(path, &unused);
-	if (by_map >= 0)
+	by_map = path_look(path, &linked);
+	if (by_map >= 0 && is_mapped(&linked, m))
 		return base_take(&by_map);
 	/* map_files wants privileges. btrfs and overlayfs show another device in
-	 * maps than stat() tells, the inode is the same. */
+	 * maps than stat() tells, the inode is the same; but for some of overlayfs. */
 	if (by_path >= 0 && st.st_ino == m->ino)
 		return base_take(&by_path);
+	if (by_map >= 0 && is_still_mapped(&linked, by_path < 0 ? NULL : &st, m))
+		return base_take(&by_map);
 	/* Who may not follow links asks only processes of one's own: one may have mounts. */
 	if (m->here && (by_map == -EPERM || by_map == -EACCES)) {
 		struct proc_map through = *m;
@@ -211,8 +225,7 @@ static int map_look(pid_t pid, const struct proc_map *m)
 	/* The process is gone: the same file where we are, if it is the same one. */
 	if (by_path < 0 && m->path[0] == '/' && !m->deleted) {
 		by_path = path_look(m->path, &st);
-		if (by_path >= 0 && st.st_ino == m->ino &&
-		    st.st_dev == makedev(m->maj, m->min))
+		if (by_path >= 0 && is_mapped(&st, m))
 			return base_take(&by_path);
 	}
 	return by_path >= 0 ? -ESTALE : by_map;
