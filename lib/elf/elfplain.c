@@ -15,8 +15,6 @@ enum {
 	ALIGN = 64,
 };
 
-#define MAX_COPY ((uint64_t)2 << 30) /* bytes of a file with what is unpacked */
-
 static bool is_zstd(const struct elfimage *im, const Elf64_Shdr *sh, Elf64_Chdr *ret)
 {
 	_cleanup_bytes_ struct bytes head = { 0 };
@@ -28,7 +26,7 @@ static bool is_zstd(const struct elfimage *im, const Elf64_Shdr *sh, Elf64_Chdr 
 	if (!head.at)
 		return false;
 	memcpy(ret, head.at, sizeof(*ret));
-	return ret->ch_type == ZSTD && ret->ch_size > 0 && ret->ch_size <= MAX_COPY;
+	return ret->ch_type == ZSTD && ret->ch_size > 0 && ret->ch_size <= ELFPLAIN_MAX;
 }
 
 static int copy(int fd, uint64_t size)
@@ -93,7 +91,7 @@ static int open_plain(const struct elfimage *im)
 		if (!is_zstd(im, &im->sh[i], &ch))
 			continue;
 		end = (end + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
-		r = end + ch.ch_size > MAX_COPY ? -E2BIG : 0;
+		r = end + ch.ch_size > ELFPLAIN_MAX ? -E2BIG : 0;
 		if (r == 0 && to < 0)
 			r = to = copy(im->fd, im->size);
 		if (r >= 0)

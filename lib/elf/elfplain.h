@@ -7,8 +7,12 @@
 #ifndef ELFPLAIN_H
 #define ELFPLAIN_H
 
+#include <stdint.h>
+
+#define ELFPLAIN_MAX ((uint64_t)1 << 30) /* bytes of a copy */
+
 /* Of an open ELF file a descriptor of the same without such sections: a copy in memory where
- * there are some, else another of the file itself. -errno. */
+ * there are some, else another of the file itself. -errno; -E2BIG: the copy would be too large. */
 int elfplain_open(int fd);
 
 #endif

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "base/base.h"
+#include "elf/elfplain.h"
 #include "lines/srcline_int.h"
 #include "sys/family.h"
 #include "sys/fdpass.h"
@@ -111,6 +112,8 @@ static void child(const struct server *s, const int fds[SRCLINE_END],
 			close(fds[i]);
 	lseek(SRCLINE_QUESTION, 0, SEEK_SET);
 	set_limits(q->ms);
+	if (run == s->answer) /* what is fetched may be large */
+		unprivileged_limit(RLIMIT_FSIZE, ELFPLAIN_MAX);
 	_exit(run()); /* the kernel frees it all, and faster */
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -14,7 +15,7 @@
 #include "base/clock.h"
 #include "lines/srcline_int.h"
 
-enum { N = 3, SHORT_MS = 300, LONG_MS = 20000 };
+enum { N = 3, SHORT_MS = 300, LONG_MS = 20000, LARGE = 1 << 30 };
 
 /* --- the process --- */
 
@@ -47,6 +48,11 @@ static void echo(const struct srcline_question *q)
 	}
 }
 
+static int make_file(off_t bytes)
+{
+	return ftruncate(memfd_create("a", MFD_CLOEXEC), bytes) < 0 ? SRCLINE_FAILED : 0;
+}
+
 static int process(void)
 {
 	struct srcline_question q;
@@ -72,6 +78,10 @@ static int process(void)
 		signal(SIGINT, SIG_DFL); /* a shell's background job ignores it */
 		raise(SIGINT);
 	}
+	if (!strcmp(q.path, "large"))
+		return make_file(LARGE);
+	if (!strcmp(q.path, "too large"))
+		return make_file(LARGE + 1);
 	if (!strcmp(q.path, "fail"))
 		return SRCLINE_FAILED;
 	while (!strcmp(q.path, "hang"))
@@ -147,7 +157,9 @@ static void whatever_it_ends_with(void **state)
 		     { "crash", -EIO, N },
 		     { "half", -EIO, N },
 		     { "fail", -EIO, N },
-		     { "interrupted", -EINTR, N } };
+		     { "interrupted", -EINTR, N },
+		     { "large", 0, N },
+		     { "too large", -EIO, N } };
 	struct answers a;
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
