@@ -27,7 +27,8 @@ enum {
 	PATIENCE_MS = 2000,
 	MORE_PATIENCE_MS = 8000, /* for a large file */
 	BYTES_A_MS = 64 << 10,
-	LESS_PATIENCE = 20, /* times, where a file of the device is slow already */
+	LESS_PATIENCE = 20, /* times, where a file of the device is slow already, or too many are */
+	WAIT_SHARE = 10,    /* of the time one in so many parts may be waited */
 	MAX_SLOW = 32,
 	MAX_SLOW_OF_DEVICE = 3,
 	MAX_MISSES = 64,
@@ -37,6 +38,9 @@ enum {
 	IDLE = 10000, /* lookups: what was not asked for since makes room even where there is
 			 little */
 };
+
+/* As long may be waited at once. */
+#define WAITS_AT_ONCE_NS ((uint64_t)20000000000)
 
 enum elf_state { ELF_NO_FILE, ELF_FD, ELF_IMAGE, ELF_READING, ELF_READ, ELF_BAD };
 
@@ -69,6 +73,7 @@ struct elfcache {
 	size_t most_bytes; /* elfcache_may_grow(); 0: it may not */
 	size_t path_bytes;
 	uint64_t clock, last_version;
+	uint64_t wait_ns; /* what was waited is WAIT_SHARE of the time by then */
 	struct elfcache_facts facts;
 	struct elfcache_elf *slow[MAX_SLOW]; /* files that take too long */
 	size_t n_slow;
@@ -293,7 +298,19 @@ int elfcache_reading_ms(const struct elfcache_elf *e)
 
 int elfcache_patience(const struct elfcache *c, const struct elfcache_elf *e, int ms)
 {
-	return slow_of_device(c, &e->id) ? ms / LESS_PATIENCE : ms;
+	bool less = slow_of_device(c, &e->id) ||
+		    c->wait_ns > now_ns() + WAITS_AT_ONCE_NS * WAIT_SHARE;
+
+	return less ? ms / LESS_PATIENCE : ms;
+}
+
+bool elfcache_await(struct elfcache *c, const struct elfcache_elf *e, struct later *l, int ms)
+{
+	uint64_t start = now_ns();
+	bool done = later_wait(l, elfcache_patience(c, e, ms));
+
+	c->wait_ns = MAX(c->wait_ns, start) + (now_ns() - start) * WAIT_SHARE;
+	return done;
 }
 
 bool elfcache_pending(const struct elfcache_elf *e)
@@ -564,7 +581,7 @@ static void read_again(struct elfcache *c, struct elfcache_elf *e, uint64_t took
 /* Take what was read, once it was. */
 static void elf_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 {
-	bool done = later_wait(e->later, ms);
+	bool done = elfcache_await(c, e, e->later, ms);
 	struct reading *g = e->reading;
 	bool short_of, bad_end;
 	uint64_t took_ns;
@@ -624,7 +641,7 @@ static void elf_read(struct elfcache *c, struct elfcache_elf *e)
 	e->later = later_start(c->quota, reading_run, reading_drop, g);
 	e->state = e->later ? ELF_READING : fd ? ELF_NO_FILE : ELF_IMAGE;
 	if (e->later) {
-		elf_poll(c, e, elfcache_patience(c, e, elfcache_reading_ms(e)));
+		elf_poll(c, e, elfcache_reading_ms(e));
 		return;
 	}
 	reading_drop(g);

@@ -30,6 +30,7 @@ struct elfcache_stamp {
 
 struct elfcache;
 struct elfcache_elf;
+struct later;
 struct module;
 struct stats;
 
@@ -120,8 +121,12 @@ bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e);
 /* How long reading a file of the size that was noted may take on a busy machine. */
 int elfcache_reading_ms(const struct elfcache_elf *e);
 
-/* How long to wait for what takes @ms at most where nothing is slow. */
+/* How long to wait for what takes @ms at most where nothing is slow: less where something is,
+ * and where more than a tenth of the time was waited. */
 int elfcache_patience(const struct elfcache *c, const struct elfcache_elf *e, int ms);
+
+/* Wait so long for @l, which does something with the file. True: it is done. */
+bool elfcache_await(struct elfcache *c, const struct elfcache_elf *e, struct later *l, int ms);
 
 /* Is it being read just now, or waits for another of its device that is? That can take long,
  * or for ever where the mount is dead. */

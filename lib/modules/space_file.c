@@ -256,7 +256,7 @@ static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 	if (!l) {
 		opening_drop(o);
 		ran_out(s);
-	} else if (later_wait(l, elfcache_patience(s->elfs, elf, PATIENCE_MS))) {
+	} else if (elfcache_await(s->elfs, elf, l, PATIENCE_MS)) {
 		forget_strangers(o);
 	} else if (process_hangs(s, o)) {
 		later_release(l);

@@ -528,6 +528,30 @@ static void what_lacks_is_read_again(void **state)
 	stands_ns = 0;
 }
 
+/* Who is slow but not too slow holds others up for a tenth of the time, in the long run. */
+static void patience_ends(void **state)
+{
+	const uint64_t second = 1000000000;
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a"), *other = get(c, 2, 2, 0, "/b");
+
+	stands_ns = now_ns();
+	lacks = true;
+	for (unsigned i = 1; i <= 23; i++) {
+		assert_int_equal(1000, elfcache_patience(c, other, 1000));
+		takes_ns = second;
+		elfcache_give_fd(c, e, open_file("/proc/self/exe"), -1);
+		assert_null(read_by_now(c, e));
+		assert_int_equal(0, takes_ns);
+	}
+	assert_int_equal(50, elfcache_patience(c, other, 1000));
+	stands_ns += 10 * second;
+	assert_int_equal(1000, elfcache_patience(c, other, 1000));
+	lacks = false;
+	stands_ns = 0;
+	elfcache_destroy(c);
+}
+
 /* Of many files that are mapped large ones are not read, nor looked at again for each process,
  * before they are needed. */
 static void large_ones_are_put_off(void **state)
@@ -649,6 +673,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(lazy_again),
 		cmocka_unit_test(what_lacks_is_read_again),
 		cmocka_unit_test(large_ones_are_put_off),
+		cmocka_unit_test(patience_ends),
 		cmocka_unit_test(large_files_take_longer),
 		cmocka_unit_test(what_was_not_read_does_not_change),
 		cmocka_unit_test(no_elf),
