@@ -307,25 +307,39 @@ static void give_up(struct reader *r, uint32_t i)
 	hold_thread(r, i);
 }
 
-/* The samples of the thread that the tracer holds for us, and those that have waited too long
- * for their stop; the others go on waiting. */
-static void stop_read(struct reader *r)
+/* The samples of the thread that the tracer holds for us. False: none of them wait. */
+static bool read_held(struct reader *r)
 {
-	uint64_t old = now_ns() - STOP_MAX_NS, regs[ARCH_MAX_REGS], ran_on_ns;
+	uint64_t regs[ARCH_MAX_REGS], ran_on_ns;
 	uint32_t first = r->n_pend;
 
-	if (early_is_over(r, r->turn, old))
-		end_early(r);
 	ran_on_ns = handover_registers(&r->slot->handover, regs);
 	for (uint32_t i = r->n_pend; r->turn && i-- > 0;)
 		if (!r->pend[i].done && r->pend[i].s.tid == r->turn_tid) {
 			compare_registers(&r->pend[i], regs, ran_on_ns);
 			first = i;
 		}
-	if (first < r->n_pend)
-		hold_thread(r, first);
+	if (first == r->n_pend)
+		return false;
+	hold_thread(r, first);
+	return true;
+}
+
+static void end_turn(struct reader *r)
+{
 	release(r, r->turn, r->turn_tid);
 	r->turn = 0;
+}
+
+/* These, and those that have waited too long for their stop; the others go on waiting. */
+static void stop_read(struct reader *r)
+{
+	uint64_t old = now_ns() - STOP_MAX_NS;
+
+	if (early_is_over(r, r->turn, old))
+		end_early(r);
+	read_held(r);
+	end_turn(r);
 	for (uint32_t i = 0; i < r->n_pend; i++)
 		if (!r->pend[i].done && r->pend[i].s.time < old)
 			give_up(r, i);
@@ -335,11 +349,18 @@ static void stop_read(struct reader *r)
 	hold_forget_processed(r);
 }
 
+/* A thread of which none wait is held on: its samples may come behind. */
 static void stop_flush(struct reader *r)
 {
+	uint32_t turn;
+
 	end_early(r);
+	if (read_held(r))
+		end_turn(r);
+	turn = r->turn;
 	r->turn = 0;
 	hold_flush(r);
+	r->turn = turn;
 }
 
 /* A thread runs on any CPU and is stopped on none: all readers shed together. */

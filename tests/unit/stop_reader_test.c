@@ -423,6 +423,32 @@ static void a_stop_of_another(void **state)
 	end_stopping(f, r);
 }
 
+/* More samples of others than can wait are flushed meanwhile: the thread that is held is read and
+ * given back all the same, whether its sample is the first one or the last. */
+static void a_stop_behind_more_than_can_wait(void **state)
+{
+	struct fake *f = *state;
+
+	for (uint64_t at = 0; at <= PEND_MAX; at += PEND_MAX) {
+		struct reader *r = begin_stopping(f);
+		uint64_t exact = 0;
+
+		here = 1;
+		for (uint64_t i = 0; i <= PEND_MAX; i++)
+			fake_take(f, (struct fake_event){ .tid = i == at ? FAKE_TID : OTHER,
+							  .after = i,
+							  .no_stack = true });
+		hold(f, FAKE_TID);
+		reader_drain(r, 0, false);
+		assert_int_equal(f->slots[0].handover.turn & 1, 0);
+		assert_int_equal(r->turn, 0);
+		for (const char *s; *(s = fake_next(f));)
+			exact += strncmp(s, "exact", 5) == 0;
+		assert_int_equal(exact, 1);
+		end_stopping(f, r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -438,6 +464,7 @@ int main(void)
 		FAKE_TEST(costs_of_a_read_before_the_stop),
 		FAKE_TEST(costs_of_a_stop),
 		FAKE_TEST(a_stop_of_another),
+		FAKE_TEST(a_stop_behind_more_than_can_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
