@@ -332,6 +332,14 @@ static bool wanted(pid_t tid, const pid_t *only, size_t n_only)
 	return n_only == 0;
 }
 
+static void between(struct attach *a)
+{
+	if (!a->hooks.between)
+		return;
+	a->hooks.between(a->hooks.arg);
+	nudges_set(&a->nudges, PERF_EVENT_NUDGE_MS); /* who attached meanwhile ended them */
+}
+
 /* One pass over the threads; *@opened is how many were new. */
 static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_only,
 		       size_t *opened, struct err *err)
@@ -346,6 +354,7 @@ static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_
 	if (r < 0)
 		return err_set(err, -ESRCH, "process %d is gone", pid);
 	for (size_t i = 0; r == 0 && i < n && !stop_asked(a->stop); i++) {
+		between(a);
 		if (!wanted(tids[i], only, n_only) || find_attached(a, tids[i]) ||
 		    inherited(a, tids[i]))
 			continue;

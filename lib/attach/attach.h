@@ -35,6 +35,9 @@ struct attach_hooks {
 	/* Samples of it come with @fd, on CPU slot @slot; with a hook here an event of its own
 	 * carries all other records. 0 or -errno. */
 	int (*arm)(void *arg, pid_t tid, size_t slot, int fd);
+	/* Between two threads of a process: what has stopped meanwhile may go on. It may give
+	 * threads events itself. NULL: nothing has. */
+	void (*between)(void *arg);
 	void *arg;
 };
 

@@ -29,7 +29,7 @@ enum {
 	BLOCKED_MS = 50,
 	GOING_S = 1,
 	STEP_MS = 1,
-	STEPS = 1000, /* before the beginning: until it is looked whether that has come */
+	STEPS = 1000, /* before the beginning: until it is looked what else is to be done */
 	PRSTATUS_WORDS = 64,
 	RAN_ON = 1024, /* a power of two */
 	AGAIN_NS = 10000000,
@@ -44,7 +44,7 @@ struct tracer {
 	struct err *err;
 	int code;
 	sem_t begin, attached, go, going; /* each posted once */
-	bool enable, running;
+	bool enable, running, attaching;
 	_Atomic bool stop;
 	uint32_t *slot_of; /* [fd]: 1 + the slot of an event of ours */
 	size_t n_slot_of;
@@ -104,11 +104,6 @@ static int arm(void *arg, pid_t tid, size_t slot, int fd)
 	    fcntl(fd, F_SETFL, O_ASYNC) < 0)
 		return -errno;
 	return remember_slot(t, (size_t)fd, slot);
-}
-
-struct attach_hooks tracer_hooks(struct tracer *t)
-{
-	return (struct attach_hooks){ seize, arm, t };
 }
 
 /* --- what stops --- */
@@ -345,6 +340,30 @@ static int step(struct tracer *t, pid_t tid, int flags)
 	return 1;
 }
 
+/* Not for long, for some stop again and again. */
+static void step_some(struct tracer *t)
+{
+	for (int i = 0; i < STEPS && step(t, 0, WNOHANG) > 0; i++)
+		;
+}
+
+/* To attach to many threads takes long. A step that attaches to a process steps no further. */
+static void between(void *arg)
+{
+	struct tracer *t = arg;
+
+	if (!t->attaching)
+		return;
+	t->attaching = false;
+	step_some(t);
+	t->attaching = true;
+}
+
+struct attach_hooks tracer_hooks(struct tracer *t)
+{
+	return (struct attach_hooks){ seize, arm, between, t };
+}
+
 /* What there is of each thread that has events; fewer may have them then. One after the other, for
  * who stops again and again would keep the tracer from the rest. */
 static void step_each(struct tracer *t)
@@ -460,14 +479,16 @@ static void *tracer_main(void *arg)
 	}
 	realtime_brief(SCHED_OTHER);
 	wait_for(&t->begin);
+	t->attaching = true;
 	if (t->attach)
 		t->code = t->attach(t->attach_arg, t->err);
+	t->attaching = false;
 	deaf_find(&t->deaf);
 	t->n_deaf = t->deaf.n;
 	sem_post(&t->attached);
 	while (sem_trywait(&t->go) < 0) { /* nobody waits for us meanwhile */
-		for (int i = 0; t->code == 0 && i < STEPS && step(t, 0, WNOHANG) > 0; i++)
-			;
+		if (t->code == 0)
+			step_some(t);
 		deaf_look(&t->deaf);
 		nanosleep(&pause, NULL);
 	}

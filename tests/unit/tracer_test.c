@@ -160,6 +160,11 @@ static void act(int what)
 		shared->child = getpid();
 		spin();
 		break;
+	case 'r': /* it sends itself a signal that does nothing */
+		raise(SIGCHLD);
+		shared->child = getpid();
+		spin();
+		break;
 	case 'f': /* a child */
 		pid = fork();
 		if (pid == 0) {
@@ -262,6 +267,24 @@ static int attach_target(void *arg, struct err *err)
 	return attach_process(&f->attach, f->pid, NULL, 0, err);
 }
 
+/* It takes until the target has stopped for a signal and gone on. */
+static int attach_slowly(void *arg, struct err *err)
+{
+	enum { TRIES = 2000 };
+	struct proc_status s = { 0 };
+	struct fix *f = arg;
+	int r = attach_target(f, err);
+
+	shared->what = 'r';
+	for (int i = 0; i < TRIES && s.state != 't' && proc_status(f->pid, &s) == 0; i++)
+		usleep(1000);
+	for (int i = 0; r == 0 && i < TRIES && !shared->child; i++) {
+		r = attach_target(f, err);
+		usleep(1000);
+	}
+	return s.state != 't' ? -ETIMEDOUT : !shared->child ? -EBUSY : r;
+}
+
 static void configure(struct fix *f)
 {
 	f->session = (struct session){ .n_events = 1, .stats = &f->stats };
@@ -302,8 +325,9 @@ static void open_slots(struct fix *f)
 				     .cgroup = -1 };
 }
 
-/* All but tracer_go(); what tracer_attach() said. */
-static int try_attach(struct fix *f, bool children, struct err *err)
+/* All but tracer_go(); what tracer_attach() said of @attach(@f). */
+static int try_attach_by(struct fix *f, bool children, int (*attach)(void *arg, struct err *err),
+			 struct err *err)
 {
 	memset(f, 0, sizeof(*f));
 	open_slots(f);
@@ -323,7 +347,12 @@ static int try_attach(struct fix *f, bool children, struct err *err)
 							   .child_end = &f->child_end,
 							   .work = &f->c.others });
 	f->attach.hooks = tracer_hooks(f->tracer);
-	return tracer_attach(f->tracer, attach_target, f, err);
+	return tracer_attach(f->tracer, attach, f, err);
+}
+
+static int try_attach(struct fix *f, bool children, struct err *err)
+{
+	return try_attach_by(f, children, attach_target, err);
 }
 
 static void attach_with(struct fix *f, bool children)
@@ -657,6 +686,17 @@ static void thread_before_the_beginning(void **state)
 	until_held(&f, shared->child, SOME);
 	tracer_stop(f.tracer);
 	assert_int_equal(f.stats.unattached, 0);
+	end(&f);
+}
+
+/* Who stops while other threads are being attached to goes on meanwhile. */
+static void stop_while_attaching(void **state)
+{
+	struct err err;
+	struct fix f;
+
+	assert_int_equal(try_attach_by(&f, true, attach_slowly, &err), 0);
+	tracer_stop(f.tracer);
 	end(&f);
 }
 
@@ -1077,6 +1117,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(stops_without_end_at_the_end),
 		cmocka_unit_test(a_deaf_thread_is_told_of),
 		cmocka_unit_test(its_end_is_waited_for),
+		cmocka_unit_test(stop_while_attaching),
 		cmocka_unit_test(of_others_nothing_is_told),
 		cmocka_unit_test(a_target_that_is_gone_gets_no_tracer),
 	};
