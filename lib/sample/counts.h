@@ -26,4 +26,7 @@ void counts_destroy(struct counts *c);
  * CPU than the event. */
 uint64_t counts_since(struct counts *c, pid_t tid, const struct counts_read *now);
 
+/* @tid has ended. What it counted is forgotten, maybe when others have ended as well. */
+void counts_forget(struct counts *c, pid_t tid);
+
 #endif

@@ -343,6 +343,8 @@ static void give_side(struct resolver *r, const struct perf_event_header *h)
 		STATS_ADD(r->c.session->stats, lost, s.u.lost.n);
 	else if (s.kind == SIDE_THROTTLE)
 		STATS_ADD(r->c.session->stats, throttled, 1);
+	else if (s.kind == SIDE_EXIT)
+		counts_forget(r->reads, s.tid);
 	assembler_side(r->assembler, &s);
 	if (thread_names_side(&r->names, &s, &then, &more)) {
 		/* A name is dated back; what sinks were given in time order stays so. */

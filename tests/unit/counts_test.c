@@ -40,6 +40,28 @@ static void many_threads(void **state)
 	counts_destroy(c);
 }
 
+/* What those that live have counted stays known, whoever ended. */
+static void ended_threads_leave_room(void **state)
+{
+	enum { LIVE = 100, ENDED = 20000 };
+	struct counts *c = counts_create();
+
+	for (pid_t tid = 1; tid <= LIVE; tid++)
+		since(c, tid, 3, 5);
+	for (pid_t tid = LIVE + 1; tid <= 2 * ENDED; tid++) {
+		if (tid == ENDED)
+			no_memory_from(1, true);
+		assert_int_equal(since(c, tid, 3, 1), 1);
+		assert_int_equal(since(c, tid, 4, 1), 1);
+		counts_forget(c, tid);
+	}
+	assert_false(no_memory_end());
+	for (pid_t tid = 1; tid <= LIVE; tid++)
+		assert_int_equal(since(c, tid, 3, 7), 2);
+	assert_int_equal(since(c, LIVE + 1, 3, 7), 7);
+	counts_destroy(c);
+}
+
 /* However often it is read, whatever it says. */
 static void what_is_there_takes_no_room(void **state)
 {
@@ -75,6 +97,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(differences),
 		cmocka_unit_test(many_threads),
+		cmocka_unit_test(ended_threads_leave_room),
 		cmocka_unit_test(what_is_there_takes_no_room),
 		cmocka_unit_test(memory_that_lacks),
 	};
