@@ -119,6 +119,8 @@ int seizer_seize(struct seizer *s, pid_t tid, struct err *err)
 			       s->our_tracer);
 	if (!ask_for(s, &c))
 		c.ret = -EAGAIN;
+	if (s->n_later) /* asking has ended it */
+		nudge_limit_again(&s->limit, LATER_MS);
 	if (c.ret == 0)
 		return 0;
 	r = explain(tid, c.ret, err);

@@ -1016,6 +1016,18 @@ static pid_t start_execer(void)
 	return 0;
 }
 
+static pid_t start_waiter(void)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+	return 0;
+}
+
 /* Traces @tid, and has it stopped as it ends. */
 static pid_t start_holder(pid_t tid)
 {
@@ -1034,7 +1046,8 @@ static pid_t start_holder(pid_t tid)
  * over, and nobody waits for that. */
 static void in_an_exec_by(int what, int number)
 {
-	pid_t pid = start_execer(), holder;
+	pid_t pid = start_execer(), other = start_waiter(), holder;
+	struct itimerspec again = { 0 };
 	struct proc_wait w = { 0 };
 	struct seizer s;
 	struct err err;
@@ -1049,6 +1062,11 @@ static void in_an_exec_by(int what, int number)
 	patiently_until(proc_wait(pid, pid, &w) == 0 && w.syscall == number);
 	assert_int_equal(seizer_seize(&s, pid, &err), -EAGAIN);
 	assert_int_equal(seizer_next(&s), 0);
+	assert_int_equal(seizer_seize(&s, other, &err), 0);
+	assert_int_equal(timer_gettime(s.limit.timer, &again), 0);
+	assert_true(again.it_interval.tv_nsec > 0); /* it is looked at again all the same */
+	kill(other, SIGKILL);
+	waitpid(other, NULL, 0);
 	kill(holder, SIGKILL);
 	waitpid(holder, NULL, 0);
 	patiently_until(shared->child == pid); /* the new program says so */
