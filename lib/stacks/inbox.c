@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/chunks.h"
 #include "base/stats.h"
+#include "sample/perf_decode.h"
 #include "sample/wire.h"
 
 enum { NICE = -15 };
@@ -38,6 +39,17 @@ static size_t held_by(size_t n)
 	return n + sizeof(struct inbox_item);
 }
 
+static void drop(struct inbox *in, const struct queue_record *rec)
+{
+	struct side s;
+
+	*(rec->type == Q_SAMPLE ? &in->lost_samples : &in->lost_others) += 1;
+	/* What the kernel lost is in the books all the same. */
+	if (rec->type == Q_SIDE && perf_decode_side((const void *)rec->data, &s) == 0 &&
+	    s.kind == SIDE_LOST)
+		STATS_ADD(in->stats, lost, s.u.lost.n);
+}
+
 static void put(struct inbox *in, const struct queue_record *rec)
 {
 	bool sample = rec->type == Q_SAMPLE, first = sample || rec->type == Q_TAPE;
@@ -52,7 +64,7 @@ static void put(struct inbox *in, const struct queue_record *rec)
 	unsigned char *data = room ? chunks_get(&in->memory, n) : NULL;
 
 	if (!data) {
-		*(sample ? &in->lost_samples : &in->lost_others) += 1;
+		drop(in, rec);
 		return;
 	}
 	memcpy(data, rec->data, n);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "unit.h"
+#include "perf_records.h"
 #include "base/base.h"
 #include "sample/wire.h"
 #include "stacks/inbox.h"
@@ -142,6 +143,37 @@ static void filled(void **state)
 	assert_int_equal(MOST / HELD, take(in, Q_SIDE, &bytes));
 	inbox_dropped(in, &samples, &others);
 	assert_int_equal(others, 1);
+	inbox_destroy(in);
+	queue_deinit(&q);
+}
+
+/* A record that samples were lost tells how many, also where it has no room. */
+static void lost_record_without_room(void **state)
+{
+	enum { LIMIT = 4096, LOST = 7 };
+	uint64_t samples, others, lost = STATS_GET(&stats, lost);
+	struct queue q, *queues[] = { &q };
+	struct inbox *in;
+	struct record r;
+	size_t bytes;
+
+	assert_int_equal(0, queue_init(&q, 1 << 20));
+	in = inbox_create(queues, 1, &stats);
+	assert_non_null(in);
+	inbox_limit(in, LIMIT);
+	push(&q, Q_SIDE, 0, LIMIT);
+	record_begin(&r, PERF_RECORD_LOST, 0);
+	record_u64(&r, 1);
+	record_u64(&r, LOST);
+	record_trailer(&r, 1, 10);
+	for (int i = 0; i < LIMIT; i++) {
+		memcpy(queue_reserve(&q, Q_SIDE, r.n), r.bytes, r.n);
+		queue_commit(&q);
+	}
+	take(in, Q_TAPE, &bytes);
+	inbox_dropped(in, &samples, &others);
+	assert_in_range(others, 1, LIMIT - 1);
+	assert_int_equal(STATS_GET(&stats, lost) - lost, LOST * others);
 	inbox_destroy(in);
 	queue_deinit(&q);
 }
@@ -325,7 +357,7 @@ static void sleeps_until_it_is_hurried(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(filled),
+		cmocka_unit_test(filled),	  cmocka_unit_test(lost_record_without_room),
 		cmocka_unit_test(bounded),	  cmocka_unit_test(handed_out_counts),
 		cmocka_unit_test(limited),	  cmocka_unit_test(stacks_are_cut),
 		cmocka_unit_test(several_queues), cmocka_unit_test(sleeps_until_it_is_hurried),
