@@ -110,6 +110,10 @@ int attach_cpu(struct attach *a, size_t slot, const pid_t *tids, size_t n, struc
 void attach_enable_cpu(struct attach *a, size_t slot);
 void attach_close_cpu(struct attach *a, size_t slot);
 
+/* True: event @e, or one that it counts together with, needs a counter of the processor, and may
+ * be without one for a while. */
+bool attach_takes_turns(const struct attach *a, size_t e);
+
 /* Stop the events: no further samples. */
 void attach_disable(struct attach *a);
 /* Of the time that its threads ran, the part in which event @e had a counter. Less than 1:

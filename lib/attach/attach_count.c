@@ -102,10 +102,15 @@ double attach_share(const struct attach *a, size_t e)
 	return share_of(a, e, samples);
 }
 
+bool attach_takes_turns(const struct attach *a, size_t e)
+{
+	return a->session->events[e].attr.type != PERF_TYPE_SOFTWARE || a->counter ||
+	       a->session->how[e].leader;
+}
+
 uint64_t attach_count(const struct attach *a, size_t e)
 {
-	bool counter = a->session->events[e].attr.type != PERF_TYPE_SOFTWARE;
-	double share = counter ? share_of(a, e, counts) : 1;
+	double share = attach_takes_turns(a, e) ? share_of(a, e, counts) : 1;
 	uint64_t count = a->ended_count[e];
 
 	for (size_t t = 0; t < a->n_attached; t++)

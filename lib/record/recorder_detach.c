@@ -14,11 +14,10 @@ static void tell_shares(const struct recorder *r)
 
 	for (size_t e = 0; e < r->session->n_events; e++) {
 		const struct event_info *event = &r->session->events[e];
-		bool counter = event->attr.type != PERF_TYPE_SOFTWARE;
 		size_t n = strlen(list);
 		double share;
 
-		if (!counter || r->session->how[e].some_cpus)
+		if (!attach_takes_turns(&r->attach, e) || r->session->how[e].some_cpus)
 			continue;
 		share = attach_share(&r->attach, e);
 		if (share < 0.95)

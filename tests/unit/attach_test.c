@@ -3,6 +3,7 @@
  * attach: which threads have inherited their events, as the records of forks say that lie in
  * the rings.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -12,6 +13,20 @@
 
 /* FIRST has had events since SINCE, of MADE and those behind it that is not known. */
 enum { RINGS = 2, RING = 1 << 16, FIRST = 1000001, MADE, LATER, SINCE = 100 };
+
+enum { EVENT_FD = 100000, COUNTED = 1000 };
+
+/* An event had a counter for half of the time. */
+ssize_t read(int fd, void *to, size_t n)
+{
+	ssize_t (*f)(int, void *, size_t) = dlsym(RTLD_NEXT, "read");
+	const uint64_t half[] = { COUNTED, 2000, 1000 };
+
+	if (fd != EVENT_FD)
+		return f(fd, to, n);
+	memcpy(to, half, sizeof(half));
+	return sizeof(half);
+}
 
 struct fix {
 	struct attach attach;
@@ -139,6 +154,36 @@ static void a_circle_of_numbers(void **state)
 	assert_true(has_inherited(f));
 }
 
+/* What a software event counted is scaled where hardware events can keep it from counting. */
+static void software_events_that_take_turns(void **state)
+{
+	static const struct {
+		uint32_t type;
+		bool counter;
+		uint8_t leader;
+		uint64_t count;
+	} rows[] = {
+		{ PERF_TYPE_SOFTWARE, false, 0, COUNTED },
+		{ PERF_TYPE_SOFTWARE, true, 0, 2 * COUNTED },
+		{ PERF_TYPE_SOFTWARE, false, 1, 2 * COUNTED },
+		{ PERF_TYPE_HARDWARE, false, 0, 2 * COUNTED },
+	};
+	int fds[] = { EVENT_FD, -1, -1 };
+	struct fix *f = *state;
+
+	f->first.fds = fds;
+	f->attach.n_slots = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct session session = { .n_events = 1, .how[0].leader = rows[i].leader };
+
+		session.events[0].attr.type = rows[i].type;
+		f->attach.session = &session;
+		f->attach.witness = f->attach.counter = rows[i].counter;
+		assert_int_equal(attach_count(&f->attach, 0), rows[i].count);
+		assert_int_equal(attach_takes_turns(&f->attach, 0), rows[i].count != COUNTED);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -148,6 +193,7 @@ int main(void)
 		TEST(who_was_made_by_one_that_inherited),
 		TEST(a_long_chain),
 		TEST(a_circle_of_numbers),
+		TEST(software_events_that_take_turns),
 	};
 
 	alarm(60); /* what goes round for ever fails */
