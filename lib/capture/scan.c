@@ -101,10 +101,15 @@ static int scan_witness(struct reader *r, const struct perf_event_header *h)
 	return 0;
 }
 
-/* Before the recording began: while events were still being opened. */
+/* While events were still being opened. */
+static bool before_start(const struct reader *r, uint64_t time)
+{
+	return time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed);
+}
+
 static bool outside(const struct reader *r, uint64_t time)
 {
-	return time < atomic_load_explicit(&r->c->start_ns, memory_order_relaxed) ||
+	return before_start(r, time) ||
 	       time >= atomic_load_explicit(&r->c->end_ns, memory_order_relaxed);
 }
 
@@ -179,7 +184,7 @@ static bool in_books(const struct reader *r, uint32_t event, bool wanted)
 
 static void scan_sample(struct reader *r, const struct perf_event_header *h, uint64_t pos)
 {
-	bool early = false, wanted, in_time;
+	bool early = false, wanted, twin;
 	uint32_t event = event_of_sample(r, h, &early);
 	struct perf_sample s;
 
@@ -187,12 +192,13 @@ static void scan_sample(struct reader *r, const struct perf_event_header *h, uin
 	    perf_decode_sample(h, r->c->sample_type, &s) < 0)
 		return;
 	wanted = cpu_events_want(r, s.pid, s.tid, s.time);
-	in_time = !outside(r, s.time) && !cpu_events_twin(r, event, early, s.time);
-	if (in_time && in_books(r, event, wanted))
+	twin = cpu_events_twin(r, event, early, s.time);
+	/* Events count until they are switched off, after the end. */
+	if (!before_start(r, s.time) && !twin && in_books(r, event, wanted))
 		cpu_events_seen(r, event, s.period);
 	if (!wanted) {
 		cpu_events_drop(r, s.pid, s.time);
-	} else if (!in_time) {
+	} else if (twin || outside(r, s.time)) {
 		STATS_ADD(r->c->stats, outside, 1);
 	} else if (s.time <
 		   atomic_load_explicit(&r->slot->handover.since, memory_order_relaxed)) {
