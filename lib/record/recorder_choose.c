@@ -391,6 +391,18 @@ static int plan(struct recorder *r, struct err *err)
 	return 0;
 }
 
+/* What members of a group have counted since a sample is known only if none is left out. */
+static int check_gil_groups(const struct recorder *r, struct err *err)
+{
+	for (size_t e = 0; r->o.mode == RECORDER_GIL && e < r->session->n_events; e++)
+		if (r->session->how[e].led)
+			return err_set(err, -EINVAL,
+				       "--mode gil leaves samples out, and can't tell what the "
+				       "members of a group (:S) counted at the others: name the "
+				       "events one by one");
+	return 0;
+}
+
 /* Of processes that were named it is an error where nobody can tell who has the GIL. */
 static int check_gil(const struct recorder *r, struct err *err)
 {
@@ -431,6 +443,8 @@ int recorder_choose(struct recorder *r, struct err *err)
 		ret = check_gil(r, err);
 	if (ret == 0)
 		ret = choose_all(r, err);
+	if (ret == 0)
+		ret = check_gil_groups(r, err);
 	if (ret == 0)
 		ret = plan(r, err);
 	if (ret == 0)

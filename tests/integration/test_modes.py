@@ -362,7 +362,8 @@ def protobuf(data):
 
 def test_what_a_mode_does_not_go_with_is_refused():
     for words, about in (("--mode wall -e page-faults", "--mode wall"), ("--mode wall -o a.tape", "tape"),
-                         ("--mode wall --capture stop -d 1", "--capture stop"), ("--mode x", "--mode"), ("--mode gil --any", "--any"), ("--mode gil -o a.tape", "tape")):
+                         ("--mode wall --capture stop -d 1", "--capture stop"), ("--mode x", "--mode"), ("--mode gil --any", "--any"), ("--mode gil -o a.tape", "tape"),
+                         ("--mode gil --no-follow -e {cpu-clock,page-faults}:S", ":S")):
         harness.refused(2, "-p", os.getpid(), *words.split(), about=[about])
 
 
