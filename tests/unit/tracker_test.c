@@ -229,7 +229,7 @@ static void short_of_threads(void **state)
 	end(pid);
 }
 
-/* A Python that was looked at, whose stack began at @root then. Is it looked at anew? */
+/* True: a Python that was looked at, and whose stack began at @root then, is looked at anew. */
 static bool is_looked_at_again(uint64_t root)
 {
 	pid_t pid = start();
