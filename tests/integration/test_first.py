@@ -244,6 +244,7 @@ def test_the_hottest_are_weighed_as_in_a_report(py):
     rows = json.loads(harness.pysampled("report", "--python", "--json", "a.data", home=home).ok().out)["rows"]
     share = {row["name"]: 100 * row["total"] / run.n("samples") for row in rows}
     shown = {name: float(total) for total, name in re.findall(r"^ *[\d.]+% +([\d.]+)%  (\w+) \(", run.err, re.M)}
+    harness.enough("many" in share, "no sample is of many(): %s", run)  # of five in all none need be, as the kernel adapts
     check("many" in shown and abs(shown["many"] - share["many"]) <= 100 / run.n("samples") + 0.1, "%s in report, %s", share, run)
 
 
