@@ -240,7 +240,7 @@ few(); many()
 def test_the_hottest_are_weighed_as_in_a_report(py):
     """The kernel adapts the period: a sample of few() is one fault, of many() hundreds."""
     home = harness.folder()
-    run = harness.pysampled("-e", "page-faults", "-F", 99, "-o", "a.data", "--", py.path, "-c", FAULTS, home=home).ok()
+    run = harness.pysampled("-e", "page-faults", "-F", 999, "-o", "a.data", "--", py.path, "-c", FAULTS, home=home).ok()
     rows = json.loads(harness.pysampled("report", "--python", "--json", "a.data", home=home).ok().out)["rows"]
     share = {row["name"]: 100 * row["total"] / run.n("samples") for row in rows}
     shown = {name: float(total) for total, name in re.findall(r"^ *[\d.]+% +([\d.]+)%  (\w+) \(", run.err, re.M)}
