@@ -22,7 +22,6 @@ enum {
 	FEW_MAPS = 256, /* they are moved whatever that takes */
 	MOVED_A_SECOND = 32 << 20, /* bytes of one process's maps */
 	CHECK_EVERY_NS = 20000000,
-	CHECKS_AT_ONCE = 50,
 	OPEN_EVERY_NS = 5000000, /* files of one process, before a sample needs them */
 	OPENS_AT_ONCE = 4096,
 	MAX_MISSED = 16, /* files of a process that others could not open either */
@@ -152,7 +151,7 @@ static size_t space_find(const struct space *sp, uint64_t addr)
 	return lo;
 }
 
-/* May @sp take @add more bytes? It may not where it then had more than is left for all others. */
+/* False: with @add more bytes @sp would have more than is left for all others. */
 static bool may_take(const struct space *sp, size_t add)
 {
 	const struct spaces *s = sp->of;
@@ -368,11 +367,9 @@ static void map_open(struct space *sp, const struct space_map *m, bool needed)
  * thread. */
 static bool may_check(struct spaces *s, uint64_t time)
 {
-	const uint64_t most = (uint64_t)CHECKS_AT_ONCE * CHECK_EVERY_NS;
-
 	if (time < s->check_ns)
 		return false;
-	s->check_ns = MAX(s->check_ns, time - MIN(time, most)) + CHECK_EVERY_NS;
+	s->check_ns = clock_spend(s->check_ns, time, CHECK_EVERY_NS);
 	return true;
 }
 
