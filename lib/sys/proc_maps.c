@@ -183,7 +183,8 @@ static bool is_mapped(const struct stat *st, const struct proc_map *m)
 	return st->st_ino == m->ino && st->st_dev == makedev(m->maj, m->min);
 }
 
-/* Is @linked, which is mapped there by now, the file that was? @st: what its path names; or NULL. */
+/* True: @linked, which is mapped there by now, is the file that was. @st: what the path of that one
+ * names; or NULL. */
 static bool is_still_mapped(const struct stat *linked, const struct stat *st,
 			    const struct proc_map *m)
 {
