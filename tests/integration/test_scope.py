@@ -219,13 +219,37 @@ def test_who_joins_asleep_is_in_wall(py):
     check(4 * (lived - 2) < parked < 4 * (lived + 0.5), "%g s of four threads that slept for %g s: %s", parked, lived, run)
 
 
+PARKED = """
+import time
+def parked():
+    time.sleep(1000)
+parked()
+"""
+
+
+def all_parked(recorder, pids, home):
+    """The recording ends: each of these was seen parked."""
+    run = end(recorder).ok()
+    found = by_process(os.path.join(home, "a.folded"))
+    equal({pid for pid in found if "parked" in found[pid]} & pids, pids, "who was seen parked: %s" % run)
+
+
+def children_of(command):
+    """The children of a program that tells them in its first line, and does not end them."""
+    parent = harness.start(command, stdout=subprocess.PIPE)
+    children = {int(pid) for pid in parent.stdout.readline().split()}
+    for pid in children:
+        harness.cleanup(os.kill, pid, signal.SIGKILL)
+    return children
+
+
 @seconds(120)
 @one_python
 def test_who_sleeps_before_it_is_sampled_is_in_wall(py):
     """It joins by what it maps, however rare samples are."""
     harness.need_root()
     home = harness.folder(0o777)
-    harness.write(os.path.join(home, "parked.py"), "import time\ndef parked():\n    time.sleep(1000)\nparked()\n")
+    harness.write(os.path.join(home, "parked.py"), PARKED)
     recorder = harness.Recorder("--match", home + "/parked", "--mode", "wall", "-F", 2, "-o", "a.folded", home=home).recording()
     asleep = {harness.start(py.command() + [os.path.join(home, "parked.py")]).pid for _ in range(6)}
     time.sleep(4)
@@ -248,17 +272,12 @@ def test_who_is_started_by_a_python_and_sleeps_is_in_wall(py):
     """Its records are its parent's until its exec is dealt with, those of what it maps among them."""
     harness.need_root()
     home = harness.folder(0o777)
-    harness.write(os.path.join(home, "parked.py"), "import time\ndef parked():\n    time.sleep(1000)\nparked()\n")
+    harness.write(os.path.join(home, "parked.py"), PARKED)
     harness.write(os.path.join(home, "parent.py"), STARTER)
     recorder = harness.Recorder("-a", "--mode", "wall", "-F", 2, "-o", "a.folded", home=home).recording()
-    parent = harness.start(py.command() + [os.path.join(home, "parent.py"), os.path.join(home, "parked.py")], stdout=subprocess.PIPE)
-    asleep = {int(pid) for pid in parent.stdout.readline().split()}
-    for pid in asleep:
-        harness.cleanup(os.kill, pid, signal.SIGKILL)
+    asleep = children_of(py.command() + [os.path.join(home, "parent.py"), os.path.join(home, "parked.py")])
     time.sleep(4)
-    run = end(recorder).ok()
-    found = by_process(os.path.join(home, "a.folded"))
-    equal({pid for pid in found if "parked" in found[pid]} & asleep, asleep, "who was seen parked: %s" % run)
+    all_parked(recorder, asleep, home)
 
 
 FORKING = """
@@ -284,14 +303,9 @@ def test_children_that_sleep_at_once_are_in_wall(py):
     home = harness.folder(0o777)
     harness.write(os.path.join(home, "forking.py"), FORKING)
     recorder = harness.Recorder("-a", "--mode", "wall", "-F", 2, "-o", "a.folded", home=home).recording()
-    parent = harness.start(py.command() + [os.path.join(home, "forking.py")], stdout=subprocess.PIPE)
-    children = {int(pid) for pid in parent.stdout.readline().split()}
-    for pid in children:
-        harness.cleanup(os.kill, pid, signal.SIGKILL)
+    children = children_of(py.command() + [os.path.join(home, "forking.py")])
     time.sleep(3)
-    run = end(recorder).ok()
-    found = by_process(os.path.join(home, "a.folded"))
-    equal({pid for pid in found if "parked" in found[pid]} & children, children, "who was seen parked: %s" % run)
+    all_parked(recorder, children, home)
 
 
 @one_python

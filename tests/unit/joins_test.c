@@ -115,34 +115,57 @@ static pid_t start(pid_t pids[MANY])
 	return parent;
 }
 
+/* What a test looks at: all processes, or those that @these fits. */
+struct fix {
+	struct scope these;
+	struct tracker t;
+	struct joins *j;
+	pid_t parent, pids[MANY];
+};
+
+static void start_all(struct fix *f)
+{
+	f->parent = start(f->pids);
+	memcpy(machine.pids, f->pids, sizeof(f->pids));
+}
+
+static void create(struct fix *f)
+{
+	machine.n_hang = machine.n_read = 0;
+	assert_int_equal(tracker_init(&f->t, -1), 0);
+	f->j = joins_create(&f->t, &f->these, (struct joins_listener){ strange, NULL });
+	assert_non_null(f->j);
+}
+
+static void end(struct fix *f)
+{
+	joins_destroy(f->j);
+	tracker_deinit(&f->t);
+	kill(f->parent, SIGKILL);
+	waitpid(f->parent, NULL, 0);
+}
+
 /* The end of a look tells that the next one can begin. */
 static void more_than_can_be_looked_at(void **state)
 {
-	struct scope all = { 0 };
-	struct tracker t;
-	struct joins *j;
-	pid_t pids[MANY], parent = start(pids);
+	struct fix f = { 0 };
 
 	(void)state;
-	assert_int_equal(tracker_init(&t, -1), 0);
-	j = joins_create(&t, &all, (struct joins_listener){ strange, NULL });
-	assert_non_null(j);
+	f.parent = start(f.pids);
+	create(&f);
 	for (int i = 0; i < MANY; i++)
-		assert_true(joins_look(j, pids[i]));
-	assert_int_equal(joins_due_ms(j, LONG_MS), 0);
-	assert_int_equal(joins_run(j), 0);
-	assert_in_range(joins_due_ms(j, LONG_MS), 10, LONG_MS);
-	joins_destroy(j);
-	tracker_deinit(&t);
-	kill(parent, SIGKILL);
-	waitpid(parent, NULL, 0);
+		assert_true(joins_look(f.j, f.pids[i]));
+	assert_int_equal(joins_due_ms(f.j, LONG_MS), 0);
+	assert_int_equal(joins_run(f.j), 0);
+	assert_in_range(joins_due_ms(f.j, LONG_MS), 10, LONG_MS);
+	end(&f);
 }
 
-static void until(struct tracker *t, struct joins *j, _Atomic int *n, int reaches)
+static void until(struct fix *f, _Atomic int *n, int reaches)
 {
 	for (int i = 0; i < 10000 && *n < reaches; i++) {
-		tracker_run(t);
-		assert_int_equal(joins_run(j), 0);
+		tracker_run(&f->t);
+		assert_int_equal(joins_run(f->j), 0);
 		usleep(1000);
 	}
 	assert_true(*n >= reaches);
@@ -151,131 +174,102 @@ static void until(struct tracker *t, struct joins *j, _Atomic int *n, int reache
 /* Those whose looks hang are left out, one is named, and others have their turn. */
 static void who_hangs(void **state)
 {
-	struct scope all = { 0 };
-	struct tracker t;
-	struct joins *j;
-	pid_t pids[MANY], parent = start(pids);
+	struct fix f = { 0 };
 
 	(void)state;
-	memcpy(machine.pids, pids, sizeof(pids));
+	start_all(&f);
 	machine.hangs = true;
-	assert_int_equal(tracker_init(&t, -1), 0);
-	t.note = (struct note){ .take = tell };
-	j = joins_create(&t, &all, (struct joins_listener){ strange, NULL });
+	create(&f);
+	f.t.note = (struct note){ .take = tell };
 	for (int i = 0; i < MANY; i++)
-		assert_true(joins_look(j, pids[i]));
-	until(&t, j, &machine.n_hang, AT_ONCE);
+		assert_true(joins_look(f.j, f.pids[i]));
+	until(&f, &machine.n_hang, AT_ONCE);
 	assert_int_equal(machine.n_read, 0);
 	assert_int_equal(machine.n_told, 0);
 	machine.later_s = 11;
-	assert_int_equal(joins_due_ms(j, LONG_MS), 0);
-	until(&t, j, &machine.n_read, MANY - AT_ONCE);
+	assert_int_equal(joins_due_ms(f.j, LONG_MS), 0);
+	until(&f, &machine.n_read, MANY - AT_ONCE);
 	assert_int_equal(machine.n_told, 1);
 	assert_non_null(strstr(machine.told, "takes too long to look at"));
 	machine.hangs = false;
-	joins_destroy(j);
-	tracker_deinit(&t);
-	kill(parent, SIGKILL);
-	waitpid(parent, NULL, 0);
+	end(&f);
 }
 
 /* How often maps have been opened when nobody is looked at any more. */
-static int reads(struct tracker *t, struct joins *j)
+static int reads(struct fix *f)
 {
-	for (int i = 0; i < 10000 && joins_due_ms(j, 99 * LONG_MS) < 99 * LONG_MS; i++) {
-		tracker_run(t);
-		assert_int_equal(joins_run(j), 0);
+	for (int i = 0; i < 10000 && joins_due_ms(f->j, 99 * LONG_MS) < 99 * LONG_MS; i++) {
+		tracker_run(&f->t);
+		assert_int_equal(joins_run(f->j), 0);
 		usleep(1000);
 	}
 	return machine.n_read;
 }
 
-/* Who becomes another program during a look is looked at once more: it was asked for. */
-static void who_is_asked_for_during_a_look(void **state)
+static void asks_again(struct fix *f)
 {
-	struct scope all = { 0 };
-	struct tracker t;
-	struct joins *j;
-	pid_t pids[MANY], parent = start(pids);
+	assert_true(joins_look(f->j, f->pids[0]));
+}
+
+static void execs(struct fix *f)
+{
+	note_exec(f->t.births, f->pids[0], now_ns());
+}
+
+/* A process is looked at once more because of what happens during a look at it. */
+static void looked_at_once_more(void (*happens)(struct fix *f))
+{
+	struct fix f = { 0 };
 	int one;
 
-	(void)state;
-	memcpy(machine.pids, pids, sizeof(pids));
+	start_all(&f);
 	machine.later_s = 0;
-	machine.n_hang = machine.n_read = 0;
-	assert_int_equal(tracker_init(&t, -1), 0);
-	j = joins_create(&t, &all, (struct joins_listener){ strange, NULL });
+	create(&f);
+	f.t.births = births_create();
+	assert_non_null(f.t.births);
 	strangers.n = 0;
-	assert_true(joins_look(j, pids[MANY - 1]));
-	assert_true((one = reads(&t, j)) > 0);
+	assert_true(joins_look(f.j, f.pids[MANY - 1]));
+	assert_true((one = reads(&f)) > 0);
 	assert_int_equal(strangers.n, 1); /* it is no Python */
-	assert_int_equal(strangers.parent, parent);
+	assert_int_equal(strangers.parent, f.parent);
 	machine.hangs = true;
-	assert_true(joins_look(j, pids[0]));
-	until(&t, j, &machine.n_hang, 1);
-	assert_true(joins_look(j, pids[0]));
+	assert_true(joins_look(f.j, f.pids[0]));
+	until(&f, &machine.n_hang, 1);
+	happens(&f);
 	machine.hangs = false;
-	assert_int_equal(reads(&t, j) + machine.n_hang, 3 * one);
-	joins_destroy(j);
-	tracker_deinit(&t);
-	kill(parent, SIGKILL);
-	waitpid(parent, NULL, 0);
+	assert_int_equal(reads(&f) + machine.n_hang, 3 * one);
+	births_destroy(f.t.births);
+	end(&f);
+}
+
+/* It may become another program during a look, which was asked for then. */
+static void who_is_asked_for_during_a_look(void **state)
+{
+	(void)state;
+	looked_at_once_more(asks_again);
 }
 
 /* What a look saw is of the program before an exec that is known when it ends. */
 static void who_execs_during_a_look(void **state)
 {
-	struct scope all = { 0 };
-	struct tracker t;
-	struct joins *j;
-	pid_t pids[MANY], parent = start(pids);
-	int one;
-
 	(void)state;
-	memcpy(machine.pids, pids, sizeof(pids));
-	machine.n_hang = machine.n_read = 0;
-	assert_int_equal(tracker_init(&t, -1), 0);
-	t.births = births_create();
-	assert_non_null(t.births);
-	j = joins_create(&t, &all, (struct joins_listener){ strange, NULL });
-	assert_true(joins_look(j, pids[MANY - 1]));
-	assert_true((one = reads(&t, j)) > 0);
-	machine.hangs = true;
-	assert_true(joins_look(j, pids[0]));
-	until(&t, j, &machine.n_hang, 1);
-	note_exec(t.births, pids[0], now_ns());
-	machine.hangs = false;
-	assert_int_equal(reads(&t, j) + machine.n_hang, 3 * one);
-	joins_destroy(j);
-	tracker_deinit(&t);
-	births_destroy(t.births);
-	kill(parent, SIGKILL);
-	waitpid(parent, NULL, 0);
+	looked_at_once_more(execs);
 }
 
 /* Those that come after the first list, and before events tell of them, are looked at. */
 static void who_comes_before_the_events(void **state)
 {
-	struct scope these = { 0 };
-	struct tracker t;
-	struct joins *j;
-	pid_t parent, pids[MANY];
+	struct fix f = { 0 };
 	struct err err;
 
 	(void)state;
-	assert_int_equal(scope_match(&these, "joins_test", &err), 0);
-	machine.n_hang = machine.n_read = 0;
-	assert_int_equal(tracker_init(&t, -1), 0);
-	j = joins_create(&t, &these, (struct joins_listener){ strange, NULL });
-	parent = start(pids);
-	memcpy(machine.pids, pids, sizeof(pids));
-	joins_begin(j, true);
-	until(&t, j, &machine.n_read, MANY);
-	joins_destroy(j);
-	tracker_deinit(&t);
-	regfree(&these.regex);
-	kill(parent, SIGKILL);
-	waitpid(parent, NULL, 0);
+	assert_int_equal(scope_match(&f.these, "joins_test", &err), 0);
+	create(&f);
+	start_all(&f);
+	joins_begin(f.j, true);
+	until(&f, &machine.n_read, MANY);
+	end(&f);
+	regfree(&f.these.regex);
 }
 
 int main(void)

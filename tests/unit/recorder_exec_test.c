@@ -92,44 +92,40 @@ static void is_stranger(struct fix *f)
 	assert_false(ours_has(f->r.config.ours, f->pid));
 }
 
-static void by_its_exec(void **state)
+static void is_target(struct fix *f)
 {
-	struct fix *f = *state;
+	assert_non_null(targets_find(&f->r.tracker.targets, f->pid));
+	assert_true(ours_has(f->r.config.ours, f->pid));
+}
 
+/* A message of @type and @time tells first, and that of the exec after it. */
+static void told_by(struct fix *f, enum ctl_type type, uint64_t time)
+{
 	note_exec(f->r.config.births, f->pid, EXECED_NS);
+	tell(f, type, time);
+	is_stranger(f);
 	tell(f, CTL_EXEC, EXECED_NS);
 	is_stranger(f);
+}
+
+static void by_its_exec(void **state)
+{
+	told_by(*state, CTL_EXEC, EXECED_NS);
 }
 
 static void by_a_sample(void **state)
 {
-	struct fix *f = *state;
-
-	note_exec(f->r.config.births, f->pid, EXECED_NS);
-	tell(f, CTL_LOOK, EXECED_NS);
-	is_stranger(f);
-	tell(f, CTL_EXEC, EXECED_NS);
-	is_stranger(f);
+	told_by(*state, CTL_LOOK, EXECED_NS);
 }
 
 static void by_its_fork(void **state)
 {
-	struct fix *f = *state;
-
-	note_exec(f->r.config.births, f->pid, EXECED_NS);
-	tell(f, CTL_FORK, FORKED_NS);
-	is_stranger(f);
-	tell(f, CTL_EXEC, EXECED_NS);
-	is_stranger(f);
+	told_by(*state, CTL_FORK, FORKED_NS);
 }
 
 static void by_who_began_it(void **state)
 {
-	struct fix *f = *state;
-
-	note_exec(f->r.config.births, f->pid, EXECED_NS);
-	tell(f, CTL_BEGUN, EXECED_NS);
-	is_stranger(f);
+	told_by(*state, CTL_BEGUN, EXECED_NS);
 }
 
 /* A sample of the program that it still is. */
@@ -138,8 +134,7 @@ static void not_before_its_exec(void **state)
 	struct fix *f = *state;
 
 	tell(f, CTL_LOOK, EXECED_NS);
-	assert_non_null(targets_find(&f->r.tracker.targets, f->pid));
-	assert_true(ours_has(f->r.config.ours, f->pid));
+	is_target(f);
 }
 
 /* The exec of a process whose number is as far away as births are many looks like its own. */
@@ -150,8 +145,7 @@ static void not_by_anothers_exec(void **state)
 	note_exec(f->r.config.births, f->pid + BIRTHS, EXECED_NS);
 	assert_int_equal(births_execed(f->r.config.births, f->pid), EXECED_NS);
 	tell(f, CTL_LOOK, EXECED_NS);
-	assert_non_null(targets_find(&f->r.tracker.targets, f->pid));
-	assert_true(ours_has(f->r.config.ours, f->pid));
+	is_target(f);
 }
 
 /* A daemon: its parent's end lies in another ring, and is told before its fork. */
@@ -179,8 +173,7 @@ static void adopted_before_its_exec_is_told(void **state)
 	ours_set(f->r.config.ours, f->pid, true);
 	tell(f, CTL_EXEC, EXECED_NS);
 	tell(f, CTL_STRANGER, EXECED_NS);
-	assert_non_null(targets_find(&f->r.tracker.targets, f->pid));
-	assert_true(ours_has(f->r.config.ours, f->pid));
+	is_target(f);
 }
 
 int main(void)

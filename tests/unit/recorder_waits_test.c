@@ -173,11 +173,6 @@ static void tell(struct fix *f, enum ctl_type type, struct ctl_msg m)
 	recorder_take_messages(&f->r);
 }
 
-static void tell_fork(struct fix *f)
-{
-	tell(f, CTL_FORK, (struct ctl_msg){ f->pid, getpid(), getpid(), FORKED_NS });
-}
-
 static void end(struct fix *f)
 {
 	struct queue *q = waits_queue(f->r.waits);
@@ -201,14 +196,18 @@ static int waits_of(const struct fix *f, pid_t tid)
 	return n;
 }
 
+/* How many waits the child has at the end, of which its fork tells. */
+static int waits_of_child(struct fix *f)
+{
+	tell(f, CTL_FORK, (struct ctl_msg){ f->pid, getpid(), getpid(), FORKED_NS });
+	end(f);
+	return waits_of(f, f->pid);
+}
+
 /* What a child did before the record of its fork was read was nobody's. */
 static void a_child_on_cpus(void **state)
 {
-	struct fix *f = *state;
-
-	tell_fork(f);
-	end(f);
-	assert_int_equal(waits_of(f, f->pid), 1);
+	assert_int_equal(waits_of_child(*state), 1);
 }
 
 /* It has inherited events, and those have told. */
@@ -217,9 +216,7 @@ static void a_child_whose_own_events_tell(void **state)
 	struct fix *f = *state;
 
 	f->r.config.split = true;
-	tell_fork(f);
-	end(f);
-	assert_int_equal(waits_of(f, f->pid), 0);
+	assert_int_equal(waits_of_child(f), 0);
 }
 
 static void a_child_that_is_no_target(void **state)
@@ -227,18 +224,12 @@ static void a_child_that_is_no_target(void **state)
 	struct fix *f = *state;
 
 	f->r.o.follow = false;
-	tell_fork(f);
-	end(f);
-	assert_int_equal(waits_of(f, f->pid), 0);
+	assert_int_equal(waits_of_child(f), 0);
 }
 
 static void a_child_that_gets_events(void **state)
 {
-	struct fix *f = *state;
-
-	tell_fork(f);
-	end(f);
-	assert_int_equal(waits_of(f, f->pid), 1);
+	assert_int_equal(waits_of_child(*state), 1);
 }
 
 /* Those that have none yet are asked, and no others: a process may have thousands. */

@@ -909,6 +909,18 @@ static void start_others(pthread_t t[2])
 		usleep(100);
 }
 
+static void end_runner(const pthread_t t[2])
+{
+	others.over = true;
+	pthread_join(t[1], NULL);
+}
+
+static void end_sleeper(const pthread_t t[2])
+{
+	sem_post(&others.end);
+	pthread_join(t[0], NULL);
+}
+
 /* Of those that are there, these alone. */
 static void want_others(struct fix *x)
 {
@@ -934,8 +946,7 @@ static void who_joins_asleep_waits(void **state)
 	before = now_ns();
 	waits_joined(x->w, getpid());
 	after = now_ns();
-	others.over = true;
-	pthread_join(t[1], NULL);
+	end_runner(t);
 	end(x);
 	assert_string_equal("nopython sleep", next(x, &over));
 	assert_int_equal(others.sleeper, fake_sample(x->f)->sample.tid);
@@ -944,8 +955,7 @@ static void who_joins_asleep_waits(void **state)
 	assert_int_equal(others.sleeper, over.tid);
 	assert_in_range(over.out, before, after);
 	expect_none(x);
-	sem_post(&others.end);
-	pthread_join(t[0], NULL);
+	end_sleeper(t);
 }
 
 /* That it left a CPU may lie in a ring that was not read before it joined, and that it came onto
@@ -966,8 +976,7 @@ static void what_a_switch_told_before_it_joined_is_over(void **state)
 	expect_sample(x, "nopython runnable", others.sleeper, out);
 	joined = now_ns();
 	waits_joined(x->w, getpid());
-	others.over = true;
-	pthread_join(t[1], NULL);
+	end_runner(t);
 	end(x);
 	assert_string_equal("over", next(x, &over));
 	assert_int_equal(out, over.out);
@@ -976,8 +985,7 @@ static void what_a_switch_told_before_it_joined_is_over(void **state)
 	assert_string_equal("over", next(x, &over));
 	assert_true(over.out >= joined);
 	expect_none(x);
-	sem_post(&others.end);
-	pthread_join(t[0], NULL);
+	end_sleeper(t);
 }
 
 /* Its switches have told of it once, and then, while it was no target, of nothing. */
@@ -996,16 +1004,14 @@ static void who_joins_again_asleep_waits(void **state)
 	let_go(x);
 	before = now_ns();
 	waits_joined(x->w, getpid());
-	others.over = true;
-	pthread_join(t[1], NULL);
+	end_runner(t);
 	end(x);
 	assert_string_equal("nopython sleep", next(x, &over));
 	assert_int_equal(others.sleeper, fake_sample(x->f)->sample.tid);
 	assert_string_equal("over", next(x, &over));
 	assert_true(over.out >= before);
 	expect_none(x);
-	sem_post(&others.end);
-	pthread_join(t[0], NULL);
+	end_sleeper(t);
 }
 
 /* Nothing tells any more of a thread that has ended by the time that its sleep is heard of. */
@@ -1042,8 +1048,7 @@ static void from_the_beginning_to_the_end(void **state)
 	start_others(t);
 	want_others(x);
 	begin(x);
-	others.over = true;
-	pthread_join(t[1], NULL);
+	end_runner(t);
 	assert_int_equal(0, proc_syscall(getpid(), others.sleeper, &at));
 	post(x, 0, FAKE_TID, x->tick - 1000, "out");
 	let_go(x);
@@ -1066,8 +1071,7 @@ static void from_the_beginning_to_the_end(void **state)
 	assert_int_equal(FAKE_TID + 1, over.tid);
 	assert_int_equal(over.time - (x->tick - x->distance), over.weight);
 	expect_none(x);
-	sem_post(&others.end);
-	pthread_join(t[0], NULL);
+	end_sleeper(t);
 }
 
 /* However long it takes to end, as where it gets no CPU: what it uses stays until then. */
