@@ -672,7 +672,7 @@ def works(pid, seconds=0.3):
 def all_work(pids, seconds=0.3):
     """The same of each of some, all at once."""
     used = {pid: cpu_seconds([pid]) for pid in pids}
-    until(lambda: all(cpu_seconds([pid]) >= used[pid] + seconds for pid in pids), "work of %s" % pids)
+    until(lambda: all(cpu_seconds([pid]) >= used[pid] + seconds for pid in pids), "work of %s" % pids, 20 + 15 * seconds)
 
 
 def works_for_a_while(pid, seconds, limit):

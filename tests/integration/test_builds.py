@@ -161,13 +161,17 @@ def by(py, *before, path=None):
     return ret
 
 
+def dumps_are_right(target):
+    texts = [harness.pysampled("dump", "-p", target.pid).ok().out for _ in range(3)]
+    check(all(" forever (" in text and "[torn]" not in text for text in texts), "dump: %s", texts)
+    check(any(" cycle (" in text for text in texts), "dump, of what is between two cycles in a thousandth of the time: %s", texts)
+
+
 def has_its_stacks(py, *options):
     target = Target(py, "groundtruth.py", "--us", 50)
     run, verdict, stacks = harness.exact(target, "-F", 999, *options, seconds=1)
     harness.all_right(verdict, run)
-    texts = [harness.pysampled("dump", "-p", target.pid).ok().out for _ in range(3)]
-    check(all(" forever (" in text and "[torn]" not in text for text in texts), "dump: %s", texts)
-    check(any(" cycle (" in text for text in texts), "dump, of what is between two cycles in a thousandth of the time: %s", texts)
+    dumps_are_right(target)
     return target, stacks
 
 
@@ -357,8 +361,7 @@ def told_by_debug_info(target, version, where):
     out = harness.pysampled("doctor", "-p", target.pid).ok().out
     said = "offsets from the debug info in its debug file" if where == "beside" else "offsets from its debug info"
     check(about in out and said in out, "doctor says: %s", out)
-    text = harness.pysampled("dump", "-p", target.pid).ok().out
-    check(" cycle (" in text and "[torn]" not in text, "dump: %s", text)
+    dumps_are_right(target)
     run, verdict, _ = harness.exact(target, "-F", 999, seconds=1)
     harness.all_right(verdict, run)
     return str(verdict)
@@ -495,8 +498,10 @@ def test_a_program_compiled_by_nuitka_is_right(py):
     names = {" ".join(frame[1] for frame in frames) for frames in stacks if frames}
     wrong = [name for name in names if not COMPILED.fullmatch(name)]
     check(not wrong, "wrong stacks: %s", wrong[:3])
-    lines = {frame[0] for frames in stacks for frame in frames if frame[2].startswith("compiled") == bool(frame[3])}
-    check(not lines, "lines of compiled functions, or none of others: %s", lines)
+    lines = {frame[0] for frames in stacks for frame in frames if frame[2].startswith("compiled") and frame[3]}
+    check(not lines, "lines of compiled functions: %s", lines)
+    others = [bool(frame[3]) for frames in stacks for frame in frames if not frame[2].startswith("compiled")]
+    check(sum(others) > 0.9 * len(others), "%d of %d have no line", others.count(False), len(others))  # COPY_FREE_VARS has none
     enough({"leaf", "inner"} <= {name.rpartition(" ")[2] for name in names} and any("convert" in name for name in names), "seen: %s", names)
     enough(run.n("exact") > 0.95 * run.n("samples") > 1000, "few are exact: %s", run)
     dumped = harness.pysampled("dump", "-p", target.pid).ok().out

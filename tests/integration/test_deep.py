@@ -87,8 +87,8 @@ def test_generators_that_yield_through_each_other(py):
     right = re.compile(r"<module>( walk){0,31}")
     equal([stack for stack, _ in stacks if not right.fullmatch(" ".join(reversed(names(stack))))][:3], [], "other stacks")
     torn = run.n("torn")
-    check(torn <= 0.04 * run.n("samples"), "%d are torn: %s", torn, run)
     enough(run.n("exact") >= 300, "too few samples: %s", run)
+    check(torn <= 0.04 * run.n("samples"), "%d are torn: %s", torn, run)
 
 
 @one_python

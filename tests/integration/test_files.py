@@ -57,8 +57,15 @@ def native(home):
     return sum(n for frames, n in stacks if any("Py" in frame for frame in frames)), harness.total(stacks)
 
 
+def lives(pid):
+    try:
+        return harness.status(pid)["State"][0] not in "ZX"
+    except OSError:
+        return False
+
+
 def ended(pids):
-    return not any(os.path.exists("/proc/%d" % pid) and harness.status(pid)["State"][0] != "Z" for pid in pids)
+    return not any(map(lives, pids))
 
 
 @each(user=["root", "ambient"])
@@ -71,6 +78,7 @@ def test_who_reads_files_has_no_rights(py, user):
         wrapper = [harness.need_command("setpriv"), "--reuid", str(NOBODY), "--inh-caps", rights, "--ambient-caps", rights]
     _, recorder = recording(py, home=home, wrapper=wrapper)
     pids = harness.until(lambda: len(helpers(recorder.pid)) >= 3 and helpers(recorder.pid), "they read")
+    harness.until(lambda: rests(pids), "they have read")
     for pid in pids:
         status = harness.status(pid)
         for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
@@ -110,8 +118,7 @@ def test_files_in_memory_that_nobody_may_execute(py, kind):
 def test_none_is_left(py, how):
     home = harness.folder()
     _, recorder = recording(py, home=home)
-    pids = helpers(recorder.pid)
-    check(len(pids) >= 2, "processes: %s", pids)
+    pids = harness.until(lambda: len(helpers(recorder.pid)) >= 2 and helpers(recorder.pid), "processes")
     recorder.signal(how)
     recorder.process.wait()
     harness.until(lambda: ended(pids), "none is left", limit=5)
@@ -125,6 +132,7 @@ def test_whoever_is_ended(py, which):
     home = harness.folder()
     target, recorder = recording(py, home=home)
     pids = harness.until(lambda: len(helpers(recorder.pid)) >= 3 and helpers(recorder.pid), "they read")
+    harness.until(lambda: rests(pids), "they have read")
     for pid in pids if which == "all" else [pids[which]]:
         os.kill(pid, signal.SIGKILL)
     other = Target(py, "groundtruth.py", "--us", 50)

@@ -210,7 +210,7 @@ def test_a_stack_of_3000_is_whole_with_max_frames_8000(py):
     all_right(judge(stacks, target.info["truth"]), run)
     harness.equal(run.n("truncated"), 0, "truncated")
     if harness.can_fifo():
-        check(run.n("exact") >= 0.9 * run.n("samples"), "deep stacks are not exact: %s", run)
+        enough(run.n("exact") >= 0.9 * run.n("samples"), "deep stacks are not exact: %s", run)
     depths = {sum(q == "deep" for q, _, _ in harness.python_frames(frames)) for frames, _ in stacks
               if frames[-1].startswith("spin_")}
     harness.equal(depths, {3001}, "frames of deep()")
@@ -265,7 +265,7 @@ def test_where_c_enters_python_the_caller_is_known(py):
     wrong = entries_wrong(stacks, target.info)
     check(not wrong, "%d wrong: %s: %s", len(wrong), wrong[:5], run)
     torn = sum(run.counter("torn_" + why) for why in ("fault", "broken", "badcode"))
-    check(torn <= 1 + tolerances.TORN_AT_ENTRY * run.n("samples"), "%d torn: %s", torn, run)
+    check(torn <= 3 + tolerances.TORN_AT_ENTRY * run.n("samples"), "%d torn: %s", torn, run)
     enough(run.n("exact") > 500, "too few are exact: %s", run)
 
 
@@ -352,7 +352,7 @@ def test_a_period_of_page_faults_takes_one_of_so_many(py):
     target.say("end")
     run = recorder.wait().ok()
     want = 16 * target.info["pages"] / 100
-    check(0.9 * want <= run.n("samples") <= 2 * want, "want %d: %s", want, run)
+    check(0.9 * want <= run.n("samples") <= 2.2 * want, "want %d: %s", want, run)
 
 
 def check_python_faults(stacks, target):

@@ -186,6 +186,7 @@ def test_who_opens_or_reads_files_can_write_nothing(py, user):
     _, recorder = test_files.recording(py, home=harness.folder(0o777), wrapper=wrapper)
     children = harness.until(lambda: all(n >= 3 for n in map(len, test_files.kinds(recorder.pid))) and test_files.kinds(recorder.pid),
                              "they read and open")
+    harness.until(lambda: test_files.rests(sum(children, [])), "they have read")
     for pids, may in zip(children, (0, OPENS)):
         for pid in pids:
             before = len(ways.tried("thread"))

@@ -76,10 +76,12 @@ def test_who_compiles_the_same_all_the_time_takes_no_more(py):
     need_root()
     target = Target(py, "restless.py", "--compiles", 1000, "--names", 50, "--lines", 2000)
     recorder = Recorder("-p", target.pid, "-F", 999, "--hold-budget", 100, "-v", "-o", "out.data").attached()
+    used = harness.cpu_seconds([target.pid])
     harness.works_for_a_while(target.pid, 17, 60)  # tables double with each time as many different stacks, up to all that it has
+    warm = harness.cpu_seconds([target.pid]) >= used + 17
     points, _ = watch(recorder, 0, LONG_S)
     run = recorder.signal(signal.SIGINT).wait(30).ok()
-    check(slope(points) < 60 * KB, "%.0f KB a second, KB %s: %s", slope(points) / KB, [size // KB for _, size in points], run)
+    (check if warm else enough)(slope(points) < 60 * KB, "%.0f KB a second, KB %s: %s", slope(points) / KB, [size // KB for _, size in points], run)
     enough(run.n("samples") > 2000, "too few samples: %s", run)
 
 

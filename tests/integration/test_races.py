@@ -62,6 +62,11 @@ def is_free(target):
         raise AssertionError("left of pysampled: " + said[-1]) from None
 
 
+def waits_for_signals(record):
+    """Or has ended. Before its first instruction a signal ends it."""
+    return record.process.poll() is not None or int(harness.status(record.pid)["SigBlk"], 16) & 1 << signal.SIGINT - 1
+
+
 def race(py, capture, what, when, chance):
     home = harness.folder()
     target = Target(py, "racer.py", extensions=())
@@ -73,8 +78,10 @@ def race(py, capture, what, when, chance):
     if when == "attach":
         HAPPENS[what](target)
         time.sleep(SHORT)
+        harness.until(lambda: waits_for_signals(record), "signals wait for it")
         record.signal(signal.SIGINT)
     else:
+        harness.until(lambda: waits_for_signals(record), "signals wait for it")
         record.signal(signal.SIGINT)
         time.sleep(chance.uniform(0, 0.01))
         HAPPENS[what](target)

@@ -49,8 +49,8 @@ def reads(pid):
         return int(re.search(r"^syscr: (\d+)", file.read(), re.M)[1])
 
 
-def worked(target):
-    target.line("DONE", 60)
+def worked(target, limit=60):
+    target.line("DONE", limit)
     return target
 
 
@@ -77,11 +77,11 @@ def test_all_takes_who_runs_and_who_starts(py):
     check(idle.pid not in found, "a sample of a process that slept: %s", found.get(idle.pid))
     # Before its exec a shell is its parent, which is a Python, and a look takes a moment after it.
     of_shell = harness.of_pid(harness.read_folded(os.path.join(home, "a.folded")), shell.pid)
-    check(harness.total(of_shell) < 5, "the shell was taken: %s", of_shell)
     check(recorder.pid not in found, "pysampled was taken: %s", found.get(recorder.pid))
     check("first" in found.get(first.pid, ()) and "second" in found.get(second.pid, ()) and "third" in names,
           "who is missing? %s of %s\n%s", (first.pid, second.pid), {p: sorted(f)[:5] for p, f in found.items()}, run)
     check("attached to every Python process" in run.err, "what was attached to is not said: %s", run)
+    enough(harness.total(of_shell) < 5, "the shell was taken: %s", of_shell)
 
 
 @one_python
@@ -399,18 +399,18 @@ def test_what_others_run_is_not_in_the_books(py):
     harness.end(target.process)
 
 
-@seconds(120)
+@seconds(240)
 @one_python
 @harness.beside
 def test_who_comes_with_many_joins(py):
     """So many others that not all of them are looked at."""
     py, home, _, recorder = recording_of_ones_own(0)
-    others = harness.start(["sh", "-c", "for i in $(seq 400); do sleep 60 & done; echo READY; wait"], user=harness.NOBODY,
+    others = harness.start(["sh", "-c", "for i in $(seq 400); do sleep 300 & done; echo READY; wait"], user=harness.NOBODY,
                            stdout=subprocess.PIPE, start_new_session=True)
     harness.cleanup(os.killpg, others.pid, signal.SIGKILL)
     others.stdout.readline()
     target = Target(py, program(home, "with_many"), 8, user=harness.NOBODY)
-    worked(target)
+    worked(target, 150)
     run = end(recorder).ok()
     found = by_process(os.path.join(home, "a.folded"))
     check("with_many" in found.get(target.pid, ()), "who came with many is missing: %s\n%s", found, run)

@@ -673,7 +673,7 @@ static void check_python(const char *prefix)
 	while (fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%llx %*x %3999[^\n]", &start, name) != 2)
 			continue;
-		assert_string_equal(name, symbolize_user(s, pid, start + 1));
+		until_named(s, pid, start + 1, name);
 		assert_int_equal(SYMBOL_TRAMPOLINE, symbolize_kind(s, pid, start + 1));
 		seen++;
 	}

@@ -270,8 +270,10 @@ static void code_without_a_file(void **state)
 	native_regs(&regs, side.u.mmap.addr + 4, SP);
 	in.regs = &regs;
 	/* On a busy machine the first ones don't wait until it is read. */
-	for (int i = 0; i < 1000 && (i == 0 || s.frame[0].cfa != SP + 16); i++)
+	for (int i = 0; i < 100000 && (i == 0 || s.frame[0].cfa != SP + 16); i++) {
 		s = native_stack(native, &in);
+		usleep(100);
+	}
 	assert_int_equal(SP + 16, s.frame[0].cfa);
 	assert_int_equal(into_loop(), s.frame[1].pc);
 	munmap(page, 4096);
@@ -390,8 +392,8 @@ static void lines_that_hide(void **state)
 	assert_int_equal(5, plain(1));
 	map_more();
 	/* On a busy machine the first ones don't wait until the code is read. */
-	for (int i = 0; i < 1000 && drawn("ML", jitted).frame[0].cfa != SP + 16; i++)
-		;
+	for (int i = 0; i < 100000 && drawn("ML", jitted).frame[0].cfa != SP + 16; i++)
+		usleep(100);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct native_stack s = drawn(rows[i].letters, jitted);
 

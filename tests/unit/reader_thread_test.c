@@ -540,6 +540,7 @@ static struct reader *give_up(struct fake *f, pid_t pid)
 	assert_true(slot->targets.in != 0);
 	assert_int_equal(slot->drained_ns, 5);
 	/* The control thread may be woken again at once: that read may be over soon. */
+	slot->guard.since_ns = now_ns();
 	assert_int_equal(reader_stuck(slot), 0);
 	assert_ptr_equal(slot->reader, r);
 	usleep(GUARD_HANGS_NS / 1000);

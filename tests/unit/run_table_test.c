@@ -21,7 +21,7 @@
 #include "bpf/run_table.h"
 #include "bpf/stranger_filter.h"
 
-enum { PERIOD_NS = 1000000, SOON_NS = 1000000000 };
+enum { PERIOD_NS = 1000000, SOON_NS = 1000000000, LATE_S = 20 };
 
 struct world {
 	struct run_table table;
@@ -121,13 +121,13 @@ static void nap(void)
 	usleep(20000);
 }
 
-/* Until it holds, or for a second. */
-#define SOON(what)                                   \
-	do {                                         \
-		uint64_t until = now_ns() + SOON_NS; \
-		while (!(what) && now_ns() < until)  \
-			nap();                       \
-		assert_true(what);                   \
+/* Until it holds, or for long. */
+#define SOON(what)                                                       \
+	do {                                                             \
+		uint64_t until = now_ns() + LATE_S * (uint64_t)SOON_NS;  \
+		while (!(what) && now_ns() < until)                      \
+			nap();                                           \
+		assert_true(what);                                       \
 	} while (0)
 
 /* We, on the spinner's CPU, wake up: it leaves, with a record after a sample. When it came. */
@@ -195,12 +195,13 @@ static void who_came_onto_another_cpu_came_later(void **state)
 	now = now_ns();
 	assert_false(run_table_left_another(&w->table, pid, w->cpu[0], now));
 	pin(pid, w->cpu[1]); /* we do not sleep meanwhile */
-	/* It may have run beside us: others with SCHED_FIFO use up our CPU's real-time budget. */
+	/* It may have run beside us: others with SCHED_FIFO use up our CPU's real-time budget. In
+	 * pieces, so that one of its periods has no sample. */
 	ran = proc_ran_ns(pid, pid);
 	for (uint64_t until = now_ns() + SOON_NS;
-	     proc_ran_ns(pid, pid) < ran + PERIOD_NS && now_ns() < until;)
+	     proc_ran_ns(pid, pid) < ran + 4 * PERIOD_NS && now_ns() < until;)
 		;
-	if (proc_ran_ns(pid, pid) < ran + PERIOD_NS)
+	if (proc_ran_ns(pid, pid) < ran + 4 * PERIOD_NS)
 		skip(); /* the other CPU has no time for it */
 	assert_true(run_table_came(&w->table, pid) > now);
 	/* Back again, where it waits for us: that it was away shows. */
@@ -218,16 +219,22 @@ static void an_exec_is_noted(void **state)
 {
 	struct world *w = *state;
 	uint64_t since = now_ns();
-	pid_t pid = fork();
+	char byte;
+	int go[2];
+	pid_t pid;
 
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
 	if (!pid) {
-		nap();
-		execl("/bin/sh", "sh", "-c", "sleep 0.2", (char *)NULL);
+		if (read(go[0], &byte, 1) == 1)
+			execl("/bin/sh", "sh", "-c", "sleep 0.2", (char *)NULL);
 		_exit(1);
 	}
 	assert_false(run_table_execed(&w->table, pid, since));
+	assert_int_equal(write(go[1], "", 1), 1);
 	SOON(run_table_execed(&w->table, pid, since));
 	waitpid(pid, NULL, 0);
+	close(go[0]), close(go[1]);
 }
 
 static void who_is_dropped_is_counted(void **state)

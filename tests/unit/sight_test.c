@@ -5,6 +5,7 @@
  */
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,14 +109,15 @@ static void pin(pid_t pid, int cpu)
 	assert_int_equal(sched_setaffinity(pid, sizeof(one), &one), 0);
 }
 
-/* It comes onto its CPU and stays there; leaves it once; and stays there. */
-static void come_and_stay(int told)
+/* It comes onto its CPU and stays there until somebody has looked; leaves it once; and stays
+ * there. */
+static void come_and_stay(int told, const _Atomic bool *looked)
 {
 	struct sched_param fifo = { .sched_priority = 1 }, normal = { 0 };
 	bool lives = true;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (uint64_t until = now_ns() + 50000000; now_ns() < until;)
+	while (!*looked)
 		;
 	sched_setscheduler(0, SCHED_OTHER, &normal);
 	usleep(1000);
@@ -134,6 +136,8 @@ static void who_has_not_left_yet_may_be_hidden(void **state)
 	struct cpus online;
 	struct sight s;
 	bool clear = false;
+	_Atomic bool *looked = mmap(NULL, sizeof(*looked), PROT_READ | PROT_WRITE,
+				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int cpu, other, ends[2];
 	char byte;
 	pid_t pid;
@@ -148,10 +152,11 @@ static void who_has_not_left_yet_may_be_hidden(void **state)
 		skip();
 	pid = fork();
 	if (!pid)
-		come_and_stay(ends[1]);
+		come_and_stay(ends[1], looked);
 	pin(0, cpu);
 	for (uint64_t until = now_ns() + 20000000; now_ns() < until;)
 		clear = sight_clear(&s, &seen, now_ns()) || clear;
+	*looked = true;
 	assert_int_equal(read(ends[0], &byte, 1), 1);
 	assert_false(clear);
 	for (uint64_t until = now_ns() + soon_ns; !clear && now_ns() < until; usleep(1000))
@@ -160,6 +165,7 @@ static void who_has_not_left_yet_may_be_hidden(void **state)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	close(ends[0]), close(ends[1]);
+	munmap((void *)looked, sizeof(*looked));
 	sight_deinit(&s);
 	/* More CPUs than two are others' affair. */
 	if (cpus_count(&online) == 2)

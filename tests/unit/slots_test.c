@@ -442,7 +442,7 @@ static int among_made_up_threads(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		named(names[i]);
-	for (int i = 0; i < 2000 && !have_names(names, ARRAY_SIZE(names)); i++)
+	for (int i = 0; i < 20000 && !have_names(names, ARRAY_SIZE(names)); i++)
 		usleep(1000);
 	if (slots_init(&c, &cpus, &err) < 0)
 		return 1;

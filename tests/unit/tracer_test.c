@@ -270,7 +270,7 @@ static int attach_target(void *arg, struct err *err)
 /* It takes until the target has stopped for a signal and gone on. */
 static int attach_slowly(void *arg, struct err *err)
 {
-	enum { TRIES = 2000 };
+	enum { TRIES = 20000 };
 	struct proc_status s = { 0 };
 	struct fix *f = arg;
 	int r = attach_target(f, err);
