@@ -10,12 +10,14 @@
 
 #include "watch/proof.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include "attach/forkwatch.h"
 #include "sample/perf_decode.h"
 #include "sys/proc.h"
 
 enum {
 	FORK_TRIES = 20,
+	FORK_BYTES = 256, /* of its record, and of one before it of what was lost */
 	PATIENCE_NS = 100000000, /* to see one thread outside fork() */
 	ALL_PATIENCE_NS = 1000000000,
 };
@@ -310,18 +312,40 @@ static bool find_fork(const struct attach *a, pid_t tid, uint64_t before, struct
 	return false;
 }
 
+/* Nobody makes room in a ring yet. */
+static bool is_full(const struct perf_ring *ring)
+{
+	return perf_ring_head(ring) - perf_ring_tail(ring) + FORK_BYTES > ring->size;
+}
+
+/* May the record of @tid's fork be missing? Who is older than all events, with which patience began,
+ * has inherited none. */
+static bool is_hidden(const struct attach *a, pid_t tid)
+{
+	bool full = false;
+
+	for (size_t i = 0; a->inherit && !full && i < a->n_slots; i++)
+		full = is_full(&a->slots[i].ring);
+	return full && !proc_was_there(tid, a->until_ns - ALL_PATIENCE_NS);
+}
+
+enum heritage { INHERITS_NOT, INHERITS, MAY_INHERIT };
+
 /* Did a thread that has our events make @tid, or who made it? Then it has them too. Whoever made a
  * thread was made earlier; a later one has its number since. */
-static bool inherited(const struct attach *a, pid_t tid)
+static enum heritage heritage_of(const struct attach *a, pid_t tid)
 {
 	struct side fork = { .time = UINT64_MAX };
 	const struct attached *maker = NULL;
+	pid_t made = tid;
 
-	while (a->inherit && !maker && find_fork(a, tid, fork.time, &fork)) {
-		tid = fork.u.fork.ptid;
-		maker = find_attached(a, tid);
+	while (a->inherit && !maker && find_fork(a, made, fork.time, &fork)) {
+		made = fork.u.fork.ptid;
+		maker = find_attached(a, made);
 	}
-	return maker && fork.time > maker->since;
+	if (maker)
+		return fork.time > maker->since ? INHERITS : INHERITS_NOT;
+	return is_hidden(a, tid) ? MAY_INHERIT : INHERITS_NOT;
 }
 
 static bool wanted(pid_t tid, const pid_t *only, size_t n_only)
@@ -340,28 +364,38 @@ static void between(struct attach *a)
 	nudges_set(&a->nudges, PERF_EVENT_NUDGE_MS); /* who attached meanwhile ended them */
 }
 
-/* One pass over the threads; *@opened is how many were new. */
+/* How many threads got events, and how many did not because they may have some. */
+struct pass {
+	size_t opened, undecided;
+};
+
+/* One pass over the threads. */
 static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_only,
-		       size_t *opened, struct err *err)
+		       struct pass *pass, struct err *err)
 {
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n = 0;
 	int r = proc_tasks(pid, &tids, &n);
 
-	*opened = 0;
+	*pass = (struct pass){ 0 };
 	if (proc_is_short(r))
 		return proc_short(pid, r, err);
 	if (r < 0)
 		return err_set(err, -ESRCH, "process %d is gone", pid);
 	for (size_t i = 0; r == 0 && i < n && !stop_asked(a->stop); i++) {
+		enum heritage heritage;
+
 		between(a);
-		if (!wanted(tids[i], only, n_only) || find_attached(a, tids[i]) ||
-		    inherited(a, tids[i]))
+		if (!wanted(tids[i], only, n_only) || find_attached(a, tids[i]))
+			continue;
+		heritage = heritage_of(a, tids[i]);
+		pass->undecided += heritage == MAY_INHERIT;
+		if (heritage != INHERITS_NOT)
 			continue;
 		r = attach_thread(a, tids[i], err);
 		if (r == -ESRCH)
 			r = 0; /* it ended in between */
-		(*opened)++;
+		pass->opened++;
 	}
 	return r;
 }
@@ -369,15 +403,17 @@ static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_
 int attach_process(struct attach *a, pid_t pid, const pid_t *only, size_t n_only,
 		   struct err *err)
 {
-	size_t opened = 1;
+	struct pass last = { .opened = 1 };
 	int r = 0;
 
 	if (!a->until_ns)
 		a->until_ns = now_ns() + ALL_PATIENCE_NS;
 	nudges_set(&a->nudges, PERF_EVENT_NUDGE_MS);
-	for (int pass = 0; r == 0 && opened && pass < 10; pass++)
-		r = attach_pass(a, pid, only, n_only, &opened, err);
+	for (int pass = 0; r == 0 && last.opened && pass < 10; pass++)
+		r = attach_pass(a, pid, only, n_only, &last, err);
 	nudges_set(&a->nudges, 0);
+	if (last.undecided)
+		STATS_ADD(a->session->stats, undecided, last.undecided);
 	return r;
 }
 

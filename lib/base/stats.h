@@ -51,6 +51,7 @@
 	X(foreign, "samples of other processes, ignored")                                    \
 	X(unknown, "samples of events that were closed since, ignored")                      \
 	X(unattached, "new threads that could not be given events")                          \
+	X(undecided, "threads left alone: born while events were opened, maybe with events") \
 	X(stuck_reads, "reads that hung and whose reader was replaced")                      \
 	X(stalled, "times a reader got no CPU for 20 ms")                                    \
 	X(no_line, "addresses of native code for which there is no source line")             \

@@ -45,6 +45,9 @@ static const struct {
 	{ offsetof(struct stats, unlined),
 	  "Python functions say that they have more lines than perf.data has room for: some "
 	  "have no lines from here on" },
+	{ offsetof(struct stats, undecided),
+	  "so much happened while events were opened that the kernel had no room to tell who made "
+	  "which thread: threads that were born meanwhile may be missing (undecided= with -v)" },
 	{ offsetof(struct stats, side_lost),
 	  "records of functions, files or processes were lost: some stacks lack names "
 	  "(side_lost= with -v)" },

@@ -9,12 +9,15 @@
 
 #include "unit.h"
 #include "attach/attach.h"
+#include "base/clock.h"
+#include "base/stats.h"
 #include "perf_records.h"
 
 /* FIRST has had events since SINCE, of MADE and those behind it that is not known. */
 enum { RINGS = 2, RING = 1 << 16, FIRST = 1000001, MADE, LATER, SINCE = 100 };
 
 enum { EVENT_FD = 100000, COUNTED = 1000 };
+enum { SECOND = 1000000000 /* within which all are attached to, or patience ends */ };
 
 /* An event had a counter for half of the time. */
 ssize_t read(int fd, void *to, size_t n)
@@ -29,6 +32,8 @@ ssize_t read(int fd, void *to, size_t n)
 }
 
 struct fix {
+	struct stats stats;
+	struct session session;
 	struct attach attach;
 	struct attached first;
 	struct cpu_slot *slots;
@@ -56,7 +61,9 @@ static int setup(void **state)
 			.page = &f->page[i], .data = f->data[i], .size = RING
 		};
 	f->first = (struct attached){ .tid = FIRST, .since = SINCE };
-	f->attach = (struct attach){ .slots = f->slots,
+	f->session.stats = &f->stats;
+	f->attach = (struct attach){ .session = &f->session,
+				     .slots = f->slots,
 				     .n_slots = RINGS,
 				     .inherit = true,
 				     .hooks = { .seize = count_opened, .arg = f },
@@ -154,6 +161,30 @@ static void a_circle_of_numbers(void **state)
 	assert_true(has_inherited(f));
 }
 
+/* Where a ring has no room for the record of a fork, who was born since the first event was opened
+ * may have inherited some: no second ones are opened then, which would count everything twice. */
+static void who_was_born_while_a_ring_was_full(void **state)
+{
+	enum { A_LONG_AGO = 1, ROOM = 512 };
+	struct fix *f = *state;
+
+	f->page[1].data_head = RING - 8;
+	f->attach.until_ns = SECOND + A_LONG_AGO;
+	assert_true(has_inherited(f));
+	assert_int_equal(f->stats.undecided, 1);
+	f->attach.until_ns = now_ns() + SECOND; /* it was there before */
+	assert_false(has_inherited(f));
+	f->attach.until_ns = SECOND + A_LONG_AGO;
+	f->page[1].data_head = RING - ROOM;
+	assert_false(has_inherited(f));
+	f->page[1].data_head = RING - 8;
+	put_fork(f, 0, getpid(), FIRST, SINCE); /* the other ring tells */
+	assert_false(has_inherited(f));
+	f->attach.inherit = false;
+	assert_false(has_inherited(f));
+	assert_int_equal(f->stats.undecided, 1);
+}
+
 /* What a software event counted is scaled where hardware events can keep it from counting. */
 static void software_events_that_take_turns(void **state)
 {
@@ -193,6 +224,7 @@ int main(void)
 		TEST(who_was_made_by_one_that_inherited),
 		TEST(a_long_chain),
 		TEST(a_circle_of_numbers),
+		TEST(who_was_born_while_a_ring_was_full),
 		TEST(software_events_that_take_turns),
 	};
 
