@@ -242,6 +242,13 @@ bool attach_has(const struct attach *a, pid_t tid)
 	return find_attached(a, tid);
 }
 
+pid_t attach_next(const struct attach *a, pid_t tid)
+{
+	size_t at = place_of(a, tid + 1);
+
+	return at < a->n_attached ? a->attached[at].tid : 0;
+}
+
 /* Takes @tid out of the list. */
 static struct attached take_out(struct attach *a, pid_t tid)
 {

@@ -93,6 +93,9 @@ int attach_thread(struct attach *a, pid_t tid, struct err *err);
 /* True: @tid has events. */
 bool attach_has(const struct attach *a, pid_t tid);
 
+/* The first thread that has events of those with numbers above @tid; 0: none. */
+pid_t attach_next(const struct attach *a, pid_t tid);
+
 /* @tid is gone, or has the number @to now. */
 void attach_forget(struct attach *a, pid_t tid);
 void attach_renamed(struct attach *a, pid_t tid, pid_t to);

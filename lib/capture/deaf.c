@@ -82,11 +82,26 @@ static void add(struct deaf *d, pid_t tid, bool told)
 		look_at(d, t->look_ns);
 }
 
-void deaf_find(struct deaf *d)
+/* And that is not known. */
+static bool becomes_deaf(const struct deaf *d, pid_t tid)
 {
-	for (size_t i = 0; i < d->attach->n_attached; i++)
-		if (is_deaf(d, d->attach->attached[i].tid))
-			add(d, d->attach->attached[i].tid, true);
+	return place_of(d, tid) == d->n && is_deaf(d, tid);
+}
+
+size_t deaf_find(struct deaf *d)
+{
+	const struct attach_hooks *h = &d->attach->hooks;
+	size_t found = 0;
+
+	for (pid_t tid = 0; (tid = attach_next(d->attach, tid));) {
+		if (h->between)
+			h->between(h->arg);
+		if (!becomes_deaf(d, tid))
+			continue;
+		add(d, tid, true);
+		found++;
+	}
+	return found;
 }
 
 void deaf_begin(struct deaf *d, pid_t tid)
@@ -108,7 +123,7 @@ void deaf_process(struct deaf *d, pid_t pid)
 
 void deaf_suspect(struct deaf *d, pid_t tid)
 {
-	if (place_of(d, tid) == d->n && is_deaf(d, tid))
+	if (becomes_deaf(d, tid))
 		add(d, tid, false);
 }
 

@@ -31,8 +31,9 @@ struct deaf {
 int deaf_init(struct deaf *d, struct attach *attach, int signal);
 void deaf_deinit(struct deaf *d);
 
-/* All threads that have events are looked at. */
-void deaf_find(struct deaf *d);
+/* All threads that have events are looked at, with attach_hooks.between between them: how many are
+ * deaf, without those that began meanwhile. */
+size_t deaf_find(struct deaf *d);
 
 /* @tid has just begun, or become another program: it gets no signal until it was looked at. */
 void deaf_begin(struct deaf *d, pid_t tid);

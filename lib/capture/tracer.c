@@ -29,7 +29,7 @@ enum {
 	BLOCKED_MS = 50,
 	GOING_S = 1,
 	STEP_MS = 1,
-	STEPS = 1000, /* before the beginning: until it is looked what else is to be done */
+	STEPS = 1000, /* until it is looked what else is to be done */
 	PRSTATUS_WORDS = 64,
 	RAN_ON = 1024, /* a power of two */
 	AGAIN_NS = 10000000,
@@ -407,6 +407,7 @@ static void let_go(struct tracer *t)
 		nanosleep(&pause, NULL);
 		n = pending(t, &t->blocked);
 		step_each(t);
+		step_some(t); /* who was born meanwhile has no events */
 		limit = n > t->blocked ? LET_GO_MS : n ? BLOCKED_MS : 0;
 	} while (now_ns() - begin < limit * 1000000);
 }
@@ -482,9 +483,8 @@ static void *tracer_main(void *arg)
 	t->attaching = true;
 	if (t->attach)
 		t->code = t->attach(t->attach_arg, t->err);
+	t->n_deaf = deaf_find(&t->deaf);
 	t->attaching = false;
-	deaf_find(&t->deaf);
-	t->n_deaf = t->deaf.n;
 	sem_post(&t->attached);
 	while (sem_trywait(&t->go) < 0) { /* nobody waits for us meanwhile */
 		if (t->code == 0)

@@ -44,6 +44,14 @@ int pthread_timedjoin_np(pthread_t thread, void **ret, const struct timespec *un
 	return f(thread, ret, until);
 }
 
+/* Who makes another thread as it is waited for, alone, the next time; which, and was that waited for? */
+static struct {
+	_Atomic pid_t parent, tid;
+	_Atomic bool heard_of;
+} birth;
+
+static pid_t give_birth(pid_t parent);
+
 /* So many stops more are there whenever nobody waits for one, of whom is asked for or of @storms. */
 static _Atomic int storm;
 static _Atomic pid_t storms;
@@ -51,8 +59,14 @@ static _Atomic pid_t storms;
 int waitid(idtype_t what, id_t id, siginfo_t *si, int flags)
 {
 	int (*f)(idtype_t, id_t, siginfo_t *, int) = dlsym(RTLD_NEXT, "waitid");
-	int r = f(what, id, si, flags);
+	pid_t parent = (pid_t)id;
+	int r;
 
+	if (what == P_PID && atomic_compare_exchange_strong(&birth.parent, &parent, 0))
+		birth.tid = give_birth((pid_t)id);
+	r = f(what, id, si, flags);
+	if (r == 0 && si->si_pid && si->si_pid == birth.tid)
+		birth.heard_of = true;
 	if (r < 0 || si->si_pid || !(flags & WNOHANG) || storm <= 0)
 		return r;
 	storm--;
@@ -229,6 +243,29 @@ static void act(int what)
 		pause();
 }
 
+enum { TRIES = 20000 }; /* of a millisecond each */
+
+/* @parent, a target that has one thread, makes another: its number as it has stopped at its birth. */
+static pid_t give_birth(pid_t parent)
+{
+	pid_t tid = 0;
+
+	shared->what = 't';
+	for (int i = 0; i < TRIES; i++) {
+		_cleanup_free_ pid_t *tids = NULL;
+		struct proc_status s = { 0 };
+		size_t n = 0;
+
+		if (proc_tasks(parent, &tids, &n) == 0 && n == 2) {
+			tid = tids[0] == parent ? tids[1] : tids[0];
+			if (proc_status(tid, &s) == 0 && s.state == 't')
+				return tid;
+		}
+		usleep(1000);
+	}
+	return 0;
+}
+
 static pid_t start_target(void)
 {
 	pid_t pid;
@@ -270,7 +307,6 @@ static int attach_target(void *arg, struct err *err)
 /* It takes until the target has stopped for a signal and gone on. */
 static int attach_slowly(void *arg, struct err *err)
 {
-	enum { TRIES = 20000 };
 	struct proc_status s = { 0 };
 	struct fix *f = arg;
 	int r = attach_target(f, err);
@@ -283,6 +319,28 @@ static int attach_slowly(void *arg, struct err *err)
 		usleep(1000);
 	}
 	return s.state != 't' ? -ETIMEDOUT : !shared->child ? -EBUSY : r;
+}
+
+/* A thread that makes another blocks all signals meanwhile. */
+static bool is_deaf(pid_t tid)
+{
+	struct proc_status s;
+
+	return proc_status(tid, &s) < 0 || s.blocked >> (SIGURG - 1) & 1;
+}
+
+/* It takes until a thread runs that the target has made meanwhile. */
+static int attach_until_born(void *arg, struct err *err)
+{
+	struct fix *f = arg;
+	int r = attach_target(f, err);
+
+	shared->what = 't';
+	for (int i = 0; r == 0 && i < TRIES && (!shared->child || is_deaf(f->pid)); i++) {
+		r = attach_target(f, err);
+		usleep(1000);
+	}
+	return shared->child ? r : -ETIMEDOUT;
 }
 
 static void configure(struct fix *f)
@@ -700,6 +758,31 @@ static void stop_while_attaching(void **state)
 	end(&f);
 }
 
+/* Nobody is deaf who was born meanwhile and is not looked at yet. */
+static void birth_while_attaching(void **state)
+{
+	struct err err;
+	struct fix f;
+
+	assert_int_equal(try_attach_by(&f, true, attach_until_born, &err), 0);
+	assert_int_equal(tracer_deaf(f.tracer), 0);
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
+/* Who has no events is let go at the end, too. */
+static void birth_at_the_end(void **state)
+{
+	struct fix f;
+
+	attach_with(&f, true);
+	birth.parent = f.pid;
+	tracer_stop(f.tracer);
+	assert_true(birth.tid);
+	assert_true(birth.heard_of);
+	end(&f);
+}
+
 static bool is_pending(pid_t tid)
 {
 	struct proc_status s;
@@ -720,6 +803,30 @@ static void end_storm(void)
 {
 	assert_true(storm > 0);
 	storm = 0;
+}
+
+/* All threads have their events, and something stops. What was begun is not gone on with. */
+static int attach_and_stop(void *arg, struct err *err)
+{
+	struct fix *f = arg;
+
+	if (attach_target(f, err) < 0)
+		return -ESRCH;
+	storms = f->pid;
+	storm = 1;
+	return -EBUSY;
+}
+
+/* Nobody waits for the tracer to look at each thread. */
+static void stop_while_looking_who_is_deaf(void **state)
+{
+	struct err err;
+	struct fix f;
+
+	assert_int_equal(try_attach_by(&f, true, attach_and_stop, &err), -EBUSY);
+	assert_int_equal(storm, 0);
+	tracer_stop(f.tracer);
+	end(&f);
 }
 
 /* Stops that come faster than they are dealt with keep nobody from the beginning. */
@@ -1136,6 +1243,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_deaf_thread_is_told_of),
 		cmocka_unit_test(its_end_is_waited_for),
 		cmocka_unit_test(stop_while_attaching),
+		cmocka_unit_test(birth_while_attaching),
+		cmocka_unit_test(birth_at_the_end),
+		cmocka_unit_test(stop_while_looking_who_is_deaf),
 		cmocka_unit_test(of_others_nothing_is_told),
 		cmocka_unit_test(a_target_that_is_gone_gets_no_tracer),
 	};
