@@ -30,6 +30,7 @@ enum {
 	GOING_S = 1,
 	STEP_MS = 1,
 	STEPS = 1000, /* until it is looked what else is to be done */
+	IDLE_MS = 100, /* until it is looked again whether anybody can be traced */
 	PRSTATUS_WORDS = 64,
 	RAN_ON = 1024, /* a power of two */
 	AGAIN_NS = 10000000,
@@ -428,6 +429,19 @@ static void take_suspects(struct tracer *t)
 	}
 }
 
+/* Where nobody is traced, those may be soon whose exec is not over yet. False: nobody will be. */
+static bool await_step(struct tracer *t)
+{
+	struct timespec pause = { .tv_nsec = IDLE_MS * 1000000 };
+
+	if (step(t, 0, 0) >= 0)
+		return true;
+	if (!t->seizer.n_later)
+		return false;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
 static void wait_for(sem_t *s)
 {
 	while (sem_wait(s) < 0 && errno == EINTR)
@@ -496,7 +510,7 @@ static void *tracer_main(void *arg)
 	if (t->enable)
 		attach_enable(t->c.attach, 0);
 	sem_post(&t->going);
-	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && step(t, 0, 0) >= 0) {
+	while (!atomic_load_explicit(&t->stop, memory_order_acquire) && await_step(t)) {
 		if (t->quiet_until && now_ns() >= t->quiet_until)
 			end_quiet(t);
 		take_suspects(t);

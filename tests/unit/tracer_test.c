@@ -44,6 +44,9 @@ int pthread_timedjoin_np(pthread_t thread, void **ret, const struct timespec *un
 	return f(thread, ret, until);
 }
 
+/* How often nobody was there to be waited for. */
+static _Atomic unsigned alone;
+
 /* Who makes another thread as it is waited for, alone, the next time; which, and was that waited for? */
 static struct {
 	_Atomic pid_t parent, tid;
@@ -65,6 +68,7 @@ int waitid(idtype_t what, id_t id, siginfo_t *si, int flags)
 	if (what == P_PID && atomic_compare_exchange_strong(&birth.parent, &parent, 0))
 		birth.tid = give_birth((pid_t)id);
 	r = f(what, id, si, flags);
+	alone += r < 0 && errno == ECHILD;
 	if (r == 0 && si->si_pid && si->si_pid == birth.tid)
 		birth.heard_of = true;
 	if (r < 0 || si->si_pid || !(flags & WNOHANG) || storm <= 0)
@@ -383,16 +387,16 @@ static void open_slots(struct fix *f)
 				     .cgroup = -1 };
 }
 
-/* All but tracer_go(); what tracer_attach() said of @attach(@f). */
-static int try_attach_by(struct fix *f, bool children, int (*attach)(void *arg, struct err *err),
-			 struct err *err)
+/* All but tracer_go() for target @pid; what tracer_attach() said of @attach(@f). */
+static int try_attach_to(struct fix *f, pid_t pid, bool children,
+			 int (*attach)(void *arg, struct err *err), struct err *err)
 {
 	memset(f, 0, sizeof(*f));
 	open_slots(f);
 	assert_int_equal(queue_init(&f->ctl, 1 << 16), 0);
 	f->ctl.hurry = -1;
 	f->child_end = NOT_YET;
-	f->pid = start_target();
+	f->pid = pid;
 	f->tracer = tracer_create(&(struct tracer_config){ .attach = &f->attach,
 							   .slots = f->c.slots,
 							   .n_slots = f->c.n_slots,
@@ -406,6 +410,12 @@ static int try_attach_by(struct fix *f, bool children, int (*attach)(void *arg, 
 							   .work = &f->c.others });
 	f->attach.hooks = tracer_hooks(f->tracer);
 	return tracer_attach(f->tracer, attach, f, err);
+}
+
+static int try_attach_by(struct fix *f, bool children, int (*attach)(void *arg, struct err *err),
+			 struct err *err)
+{
+	return try_attach_to(f, start_target(), children, attach, err);
 }
 
 static int try_attach(struct fix *f, bool children, struct err *err)
@@ -1149,24 +1159,31 @@ static pid_t start_holder(pid_t tid)
 	return 0;
 }
 
-/* An exec waits for a thread that another tracer holds: nobody can be seized there until it is
- * over, and nobody waits for that. */
+/* A process in an exec, which waits for a thread that another tracer, @holder, holds. */
+static pid_t start_exec_by(int what, int number, pid_t *holder)
+{
+	struct proc_wait w = { 0 };
+	pid_t pid = start_execer();
+
+	patiently_until(shared->child);
+	*holder = start_holder(shared->child);
+	patiently_until(shared->spun);
+	assert_int_equal(shared->spun, 2);
+	shared->what = what;
+	patiently_until(proc_wait(pid, pid, &w) == 0 && w.syscall == number);
+	return pid;
+}
+
+/* Nobody can be seized there until it is over, and nobody waits for that. */
 static void in_an_exec_by(int what, int number)
 {
-	pid_t pid = start_execer(), other = start_waiter(), holder;
+	pid_t holder, pid = start_exec_by(what, number, &holder), other = start_waiter();
 	struct itimerspec again = { 0 };
-	struct proc_wait w = { 0 };
 	struct seizer s;
 	struct err err;
 
 	nudge_init();
 	assert_int_equal(seizer_init(&s, 0), 0);
-	patiently_until(shared->child);
-	holder = start_holder(shared->child);
-	patiently_until(shared->spun);
-	assert_int_equal(shared->spun, 2);
-	shared->what = what;
-	patiently_until(proc_wait(pid, pid, &w) == 0 && w.syscall == number);
 	assert_int_equal(seizer_seize(&s, pid, &err), -EAGAIN);
 	assert_int_equal(seizer_next(&s), 0);
 	assert_int_equal(seizer_seize(&s, other, &err), 0);
@@ -1189,6 +1206,41 @@ static void in_an_exec(void **state)
 {
 	in_an_exec_by('x', SYS_execve);
 	in_an_exec_by('y', SYS_execveat);
+}
+
+static _Atomic pid_t in_exec;
+
+/* Another one is in an exec. */
+static int attach_but_one(void *arg, struct err *err)
+{
+	struct fix *f = arg;
+	int r = attach_target(f, err);
+
+	if (r == 0 && attach_process(&f->attach, in_exec, NULL, 0, err) != -EAGAIN)
+		r = -EBUSY;
+	return r;
+}
+
+/* Who is in an exec as all others end is traced once it is over. */
+static void in_an_exec_when_all_others_end(void **state)
+{
+	pid_t holder, pid = start_exec_by('x', SYS_execve, &holder);
+	struct err err;
+	struct fix f;
+
+	in_exec = pid;
+	assert_int_equal(try_attach_to(&f, start_waiter(), true, attach_but_one, &err), 0);
+	tracer_go(f.tracer, true);
+	alone = 0;
+	kill(f.pid, SIGKILL);
+	patiently_until(alone);
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
+	until_held(&f, pid, SOME);
+	tracer_stop(f.tracer);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	end(&f);
 }
 
 /* A CPU that comes online has a ring like the others'. */
@@ -1243,6 +1295,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_deaf_thread_is_told_of),
 		cmocka_unit_test(its_end_is_waited_for),
 		cmocka_unit_test(stop_while_attaching),
+		cmocka_unit_test(in_an_exec_when_all_others_end),
 		cmocka_unit_test(birth_while_attaching),
 		cmocka_unit_test(birth_at_the_end),
 		cmocka_unit_test(stop_while_looking_who_is_deaf),
