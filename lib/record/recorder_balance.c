@@ -97,20 +97,28 @@ static void note_ticks(struct recorder *r, bool first)
 	ticks_look(&r->ticks, row, n);
 }
 
+/* The last before the begin, for what is counted in between has no samples. */
+static void count_before(struct recorder *r)
+{
+	for (size_t e = 0; e < r->session->n_events; e++) {
+		/* A tracer's events wait for tracer_go(), and are its own until it ends. */
+		if (!r->tracer && !runs_for_others(r, &r->session->events[e].attr))
+			r->counted_before[e] = attach_count(&r->attach, e);
+		r->dropped_before[e] = dropped(r, e);
+	}
+}
+
 void recorder_begin_counting(struct recorder *r)
 {
 	for (size_t e = 0; e < r->session->n_events; e++) {
 		const struct perf_event_attr *a = &r->session->events[e].attr;
 
-		/* A tracer's events wait for tracer_go(), and are its own until it ends. */
-		if (!r->tracer && !runs_for_others(r, a))
-			r->counted_before[e] = attach_count(&r->attach, e);
-		r->dropped_before[e] = dropped(r, e);
 		r->needs_ticks =
 			r->needs_ticks || runs_for_others(r, a) || samples_a_part(a);
 	}
 	note_ticks(r, true);
 	r->ticks.used = (struct cpu_ticks){ 0 };
+	count_before(r);
 }
 
 void recorder_count_from_now(struct recorder *r, pid_t pid)
