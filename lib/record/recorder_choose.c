@@ -434,11 +434,32 @@ static void load_sight(struct recorder *r)
 		r->config.sight = &r->sight;
 }
 
+/* Events tell the kernel's own CLOCK_MONOTONIC, and a time namespace has another. */
+static int check_clock(struct err *err)
+{
+	static const char INITIAL[] = "time:[4026531834]"; /* PROC_TIME_INIT_INO */
+	_cleanup_free_ char *text = NULL;
+	char ours[32] = "";
+	long long s, ns;
+
+	if (readlink("/proc/self/ns/time", ours, sizeof(ours) - 1) < 0 || !strcmp(ours, INITIAL) ||
+	    proc_read_piece("/proc/self/timens_offsets", &text) < 0 ||
+	    sscanf(text, "monotonic %lld %lld", &s, &ns) != 2 || (!s && !ns))
+		return 0;
+	return err_set(err, -ENOSYS,
+		       "the clock of this time namespace is %g s ahead of the kernel's, by which "
+		       "events tell their times: run pysampled outside of it, or by nsenter "
+		       "--time=FILE, FILE being /proc/PID/ns/time of a process outside",
+		       (double)s + (double)ns / 1e9);
+}
+
 int recorder_choose(struct recorder *r, struct err *err)
 {
 	int ret = cpuwatch_threads(&r->cpuwatch, &r->tids, &r->n_tids, &r->n_processes);
 
 	r->config.switches_hidden = proof_switches_hidden();
+	if (ret == 0)
+		ret = check_clock(err);
 	if (ret == 0)
 		ret = check_gil(r, err);
 	if (ret == 0)

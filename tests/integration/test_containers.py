@@ -1,9 +1,10 @@
 """Processes in namespaces of their own: made with unshare, sampled from outside."""
 import os
 import re
+import subprocess
 
 import harness
-from harness import check, each_python, need_root
+from harness import check, each_python, need_root, one_python
 
 BESIDE = True
 
@@ -28,6 +29,22 @@ def inside(py, way):
         raise harness.Skip("no such namespaces here")
     with open("/proc/%d/task/%d/children" % (outer.pid, outer.pid)) as file:
         return int(file.read().split()[0])
+
+
+@one_python
+def test_the_clock_of_a_time_namespace_is_refused(py):
+    """Events tell their times by the kernel's own: no sample would lie in the recording."""
+    need_root()
+    harness.need_command("nsenter")
+    ahead, alike = (("unshare", "--fork", "--kill-child", "--time", clock, "1000") for clock in ("--monotonic", "--boottime"))
+    if subprocess.run([*ahead, "true"], stderr=subprocess.DEVNULL).returncode:
+        raise harness.Skip("no time namespaces here")
+    target = harness.Target(py, "groundtruth.py", "--us", 10)
+    args = "-p", target.pid, "-e", "cpu-clock", "-d", 1, "-o", os.path.join(harness.folder(), "out.folded")
+    harness.refused(1, *args, about=("time namespace is 1000 s ahead", "nsenter --time="), wrapper=ahead)
+    for wrapper in alike, ahead + ("nsenter", "--time=/proc/%d/ns/time" % os.getpid()):
+        run = harness.pysampled(*args, wrapper=wrapper).ok()
+        harness.enough(run.n("samples"), "no samples: %s", run)
 
 
 @harness.each(way=list(WAYS))
