@@ -62,7 +62,7 @@
 	X(remapped, "maps of code that were not kept: a process changes too many, no names there") \
 	X(renamed, "new names of threads that were not kept: a process gives too many")      \
 	X(halted, "processes that a SIGSTOP stopped while --capture stop traced them")       \
-	X(unplaced, "native frames without source lines: --memory was used up")              \
+	X(unplaced, "native frames without source lines: too many files, or --memory was used up") \
 	X(mangled, "long native names shown as compilers write them: some have no answer")   \
 	X(nameless, "native names shown as [unknown] or [anon]: --memory was used up")       \
 	X(unread,                                                                            \

@@ -184,7 +184,33 @@ static uint64_t id_hash(const struct elfcache_id *id)
 	return hash_more(hash_more(hash, id->dev), 0);
 }
 
+static void share_add(struct elfcache_share *share, size_t path_bytes)
+{
+	if (!share)
+		return;
+	share->files++;
+	share->path_bytes += path_bytes;
+}
+
+/* Is there room for a file more, and as much of it left as @share has then? */
+static bool may_add(const struct elfcache *c, const struct elfcache_share *share,
+		    size_t path_bytes)
+{
+	size_t files = MAX_ELFS - c->n_elfs, bytes = MAX_PATH_BYTES - c->path_bytes;
+
+	if (!files || path_bytes > bytes)
+		return false;
+	return !share || (share->files < files &&
+			  share->path_bytes + path_bytes <= bytes - path_bytes);
+}
+
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id)
+{
+	return elfcache_get_for(c, id, NULL);
+}
+
+struct elfcache_elf *elfcache_get_for(struct elfcache *c, const struct elfcache_id *id,
+				      struct elfcache_share *share)
 {
 	struct elfcache_elf **b = &c->bucket[id_hash(id) % N_BUCKETS], *e;
 	size_t n;
@@ -198,7 +224,7 @@ struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *
 		return e;
 	}
 	n = strlen(id->path) + 1;
-	if (c->n_elfs == MAX_ELFS || n > MAX_PATH_BYTES - c->path_bytes)
+	if (!may_add(c, share, n))
 		return NULL;
 	e = calloc(1, sizeof(*e));
 	if (!e)
@@ -214,6 +240,8 @@ struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *
 	*b = e;
 	c->n_elfs++;
 	c->path_bytes += n;
+	c->facts.added++;
+	share_add(share, n);
 	return e;
 }
 
@@ -397,8 +425,10 @@ uint64_t elfcache_version(const struct elfcache_elf *e)
 
 /* ---- Files that nobody maps any more ---- */
 
-void elfcache_keep(struct elfcache_elf *e)
+void elfcache_keep(struct elfcache_elf *e, struct elfcache_share *share)
 {
+	if (!e->kept)
+		share_add(share, strlen(e->id.path) + 1);
 	e->kept = true;
 }
 

@@ -60,12 +60,21 @@ struct file_helper *elfcache_reader(const struct elfcache *c);
 /* Of all that its user has done in threads of their own. Borrowed. */
 struct quota *elfcache_quota(const struct elfcache *c);
 
-/* Find or add. NULL when there are too many, or their paths are too long. */
+/* The files that one process had added, or keeps. All 0 at first. */
+struct elfcache_share {
+	size_t files, path_bytes;
+};
+
+/* Find or add. NULL when there are too many, or their paths are too long; or where @share, which
+ * it counts in, would be more than what is left for all others. @share NULL: it is nobody's. */
+struct elfcache_elf *elfcache_get_for(struct elfcache *c, const struct elfcache_id *id,
+				      struct elfcache_share *share);
 struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *id);
 
 /* Make room: forget the files that nobody named to elfcache_keep() since the last time, but for
- * those that are being read or are slow. How many; their modules count as dropped. */
-void elfcache_keep(struct elfcache_elf *e);
+ * those that are being read or are slow. How many; their modules count as dropped. @e counts in
+ * the share, or NULL, of who names it first. */
+void elfcache_keep(struct elfcache_elf *e, struct elfcache_share *share);
 size_t elfcache_sweep(struct elfcache *c);
 
 const char *elfcache_path(const struct elfcache_elf *e);
@@ -142,6 +151,7 @@ struct elfcache_facts {
 	uint64_t shared; /* of @read: whose unwind rows another one had too */
 	uint64_t ns;	 /* that reading took */
 	uint64_t compared; /* files that elfcache_get() looked at */
+	uint64_t added;	   /* by it */
 };
 const struct elfcache_facts *elfcache_facts(const struct elfcache *c);
 

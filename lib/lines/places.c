@@ -136,8 +136,10 @@ static int file_of(struct places *p, const struct space *sp, const struct space_
 	for (size_t i = 0; i < p->n_files; i++, f++)
 		if (f->version == elfcache_version(m->elf))
 			return f->fd < 0 ? -1 : (int)i;
-	if (p->n_files == PLACES_MAX_FILES)
+	if (p->n_files == PLACES_MAX_FILES) {
+		STATS_ADD(p->stats, unplaced, 1);
 		return -1;
+	}
 	p->files = elfcache_reader(sp->of->elfs);
 	fd = space_open(sp, m, &root, &unused);
 	if (fd == -EAGAIN)

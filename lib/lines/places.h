@@ -29,8 +29,9 @@ void places_destroy(struct places *p);
 /* CPU time in ns that the processes have used that look for lines. 0 of NULL. */
 uint64_t places_cpu_ns(const struct places *p);
 
-/* From now on they take at most @bytes, with what is found of them. Native frames beyond have
- * names without lines, and are counted (unplaced). */
+/* From now on they take at most @bytes, with what is found of them. Native frames beyond, as
+ * those in more than PLACES_MAX_FILES files, have names without lines, and are counted (unplaced).
+ */
 void places_limit(struct places *p, size_t bytes);
 
 /* Code at @vaddr of the file that is mapped at @m of @sp, whose symbol is @name (copied), or

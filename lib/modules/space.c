@@ -25,7 +25,7 @@ enum {
 	OPEN_EVERY_NS = 5000000, /* files of one process, before a sample needs them */
 	OPENS_AT_ONCE = 4096,
 	MAX_MISSED = 16, /* files of a process that others could not open either */
-	SWEEP_EVERY = 1024, /* files that were refused: each time all maps are looked at */
+	SWEEP_EVERY = 1024, /* files that were added, or refused, until all maps are looked at */
 };
 
 static struct space **space_slot(struct spaces *s, pid_t pid)
@@ -308,35 +308,41 @@ static void space_fork(struct spaces *s, pid_t child, pid_t parent, uint64_t tim
 
 /* ---- Files behind maps ---- */
 
-static void keep_files(const struct space *sp)
+static void keep_files(struct space *sp)
 {
-	for (size_t i = 0; sp && i < sp->n; i++)
+	if (!sp)
+		return;
+	sp->share = (struct elfcache_share){ 0 };
+	for (size_t i = 0; i < sp->n; i++)
 		if (sp->map[i].elf)
-			elfcache_keep(sp->map[i].elf);
+			elfcache_keep(sp->map[i].elf, &sp->share);
 }
 
 static void sweep(struct spaces *s)
 {
 	for (size_t i = 0; i < SPACE_BUCKETS; i++)
-		for (const struct space *sp = s->bucket[i]; sp; sp = sp->next)
+		for (struct space *sp = s->bucket[i]; sp; sp = sp->next)
 			keep_files(sp);
 	for (size_t i = 0; i < SPACE_ENDED; i++)
 		keep_files(s->ended[i]);
 	for (size_t i = 0; i < s->n_stuck; i++)
-		elfcache_keep(s->stuck[i].elf);
-	if (elfcache_sweep(s->elfs) >= SWEEP_EVERY)
-		s->n_refused = 0;
+		elfcache_keep(s->stuck[i].elf, NULL);
+	elfcache_sweep(s->elfs);
+	s->n_refused = 0;
+	s->n_added = elfcache_facts(s->elfs)->added;
 	s->n_opened++;
 }
 
-struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id)
+struct elfcache_elf *space_elf(struct space *sp, const struct elfcache_id *id)
 {
-	struct elfcache_elf *e = elfcache_get(s->elfs, id);
+	struct spaces *s = sp->of;
+	struct elfcache_elf *e = elfcache_get_for(s->elfs, id, &sp->share);
 
-	if (e || s->n_refused++ % SWEEP_EVERY)
+	if (e || (elfcache_facts(s->elfs)->added - s->n_added < SWEEP_EVERY &&
+		  ++s->n_refused < SWEEP_EVERY))
 		return e;
 	sweep(s);
-	return elfcache_get(s->elfs, id);
+	return elfcache_get_for(s->elfs, id, &sp->share);
 }
 
 /* What others could not open @sp may: they may have put another file at its path. */
@@ -501,7 +507,7 @@ static void side_mmap(struct spaces *s, struct side *side)
 		sp->since_ns = side->time;
 	if (keep) {
 		id.view = m.ino ? view_of(sp) : 0;
-		m.elf = spaces_elf(s, &id);
+		m.elf = space_elf(sp, &id);
 		if (!m.elf)
 			space_note_unread(s);
 	}

@@ -38,6 +38,7 @@ struct space {
 	uint64_t view;	   /* proc_view(); until it was looked at, of what it came from */
 	bool viewed;
 	unsigned missed;   /* files of it that could not be opened */
+	struct elfcache_share share;
 };
 
 enum {
@@ -60,7 +61,8 @@ struct spaces {
 	uint64_t n_lost; /* records, or groups of them */
 	uint64_t n_opened; /* files, or forgotten ones; what was answered before may have lacked
 			    * one, or be of what is another one's place by now */
-	uint64_t n_refused; /* files that there was no room for, since much was made last */
+	uint64_t n_refused; /* files that there was no room for, since all maps were looked at */
+	uint64_t n_added; /* files, before that */
 	uint64_t check_ns; /* no file that was read is looked at again before */
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
 	struct elfcache *elfs;
@@ -116,9 +118,10 @@ bool space_is_memory(const struct space_map *m);
  * just before. */
 bool spaces_without_python(struct spaces *s, pid_t pid);
 
-/* Find or add a file of what somebody maps; it lives as long as that does. Where there are too
- * many, those that nobody maps any more are forgotten first. NULL: there still are. */
-struct elfcache_elf *spaces_elf(struct spaces *s, const struct elfcache_id *id);
+/* Find or add a file of what @sp maps; it lives as long as anybody does. Where there are too
+ * many, or @sp has more of them than there is room left for those of all others, those that
+ * nobody maps any more are forgotten first. NULL: there still are. */
+struct elfcache_elf *space_elf(struct space *sp, const struct elfcache_id *id);
 
 /* The map that holds @addr, or NULL. */
 struct space_map *space_at(const struct space *sp, uint64_t addr);

@@ -26,8 +26,8 @@ static const struct {
 	  "long native names can't be demangled in a second: those, and some that come next, stay "
 	  "as compilers write them (mangled= with -v)" },
 	{ offsetof(struct stats, unplaced),
-	  "source lines of native frames have used up their part of --memory: further ones "
-	  "have names only (raise --memory)" },
+	  "source lines of native frames have used up their part of --memory, or are of more than "
+	  "128 files: further ones have names only (raise --memory)" },
 	{ offsetof(struct stats, unmapped),
 	  "processes have more maps than their part of --memory has room for: code in further "
 	  "ones has no native names (raise --memory)" },

@@ -178,7 +178,7 @@ int unwinder_code(struct unwinder *u, pid_t pid, uint64_t at, struct bytes code)
 	/* Code in which nothing is known is all the same one: JITs make it without end. */
 	if (found)
 		id.ino = hash_bytes(hash_seed.begin, code.at, code.n);
-	m->elf = spaces_elf(u->spaces, &id);
+	m->elf = space_elf(sp, &id);
 	m->pgoff = 0;
 	sp->gen = ++u->spaces->last_gen;
 	if (m->elf && elfcache_wants_file(m->elf))

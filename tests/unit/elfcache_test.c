@@ -56,6 +56,12 @@ static struct elfcache_elf *get(struct elfcache *c, uint64_t dev, uint64_t ino,
 						      .path = path });
 }
 
+static struct elfcache_elf *get_for(struct elfcache *c, uint64_t ino, const char *path,
+				    struct elfcache_share *share)
+{
+	return elfcache_get_for(c, &(struct elfcache_id){ .ino = ino, .path = path }, share);
+}
+
 static void which_files_are_one(void **state)
 {
 	struct elfcache *c = elfcache_create(1 << 20, false);
@@ -137,6 +143,41 @@ static void as_long_as_may_be(void **state)
 	elfcache_destroy(c);
 }
 
+/* One that adds files without end leaves as much room as it takes, of files and of their paths'
+ * bytes; and what it keeps counts once, for who names it first. */
+static void shares(void **state)
+{
+	enum { LONG = 4095, MOST_BYTES = 16 << 20 };
+	static char path[LONG + 1];
+	struct elfcache_share share[5] = { { 0 } }, kept[2] = { { 0 } };
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < 3; i++) {
+		while (get_for(c, n, "/a", &share[i]))
+			n++;
+		assert_int_equal(MAX_ELFS >> (i + 1), share[i].files);
+	}
+	assert_ptr_equal(get_for(c, 0, "/a", &share[3]), get_for(c, 0, "/a", NULL));
+	assert_int_equal(0, share[3].files);
+	elfcache_sweep(c);
+	memset(path, 'x', LONG);
+	for (size_t i = 3; i < 5; i++) {
+		while (get_for(c, n, path, &share[i]))
+			n++;
+		assert_int_equal(MOST_BYTES >> (i - 2), share[i].path_bytes);
+	}
+	e = get_for(c, n, "/ab", &share[0]);
+	assert_non_null(e);
+	for (size_t i = 0; i < 4; i++)
+		elfcache_keep(e, &kept[i % 2]);
+	assert_int_equal(1, kept[0].files);
+	assert_int_equal(sizeof("/ab"), kept[0].path_bytes);
+	assert_int_equal(0, kept[1].files + kept[1].path_bytes);
+	elfcache_destroy(c);
+}
+
 /* Who is kept stays, once; who goes takes its descriptors and module along, and whoever has its
  * place later is another one. */
 static void swept(void **state)
@@ -153,7 +194,7 @@ static void swept(void **state)
 	e = get(c, 1, 2, 1, "/gone");
 	elfcache_give_fd(c, e, fd, root);
 	before = elfcache_facts(c)->dropped;
-	elfcache_keep(kept);
+	elfcache_keep(kept, NULL);
 	assert_int_equal(1, elfcache_sweep(c));
 	assert_int_equal(before + 1, elfcache_facts(c)->dropped);
 	assert_int_equal(-1, fcntl(fd, F_GETFD));
@@ -671,6 +712,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(as_many_as_may_be),
 		cmocka_unit_test(names_of_one_file),
 		cmocka_unit_test(as_long_as_may_be),
+		cmocka_unit_test(shares),
 		cmocka_unit_test(swept),
 		cmocka_unit_test(missed_files),
 		cmocka_unit_test(build_ids),

@@ -608,27 +608,54 @@ static void files_without_end(void **state)
  * again once they are not. */
 static void more_files_than_there_is_room_for(void **state)
 {
-	enum { MOST = 65536, MORE = 3000 };
+	enum { MOST = 65536, MORE = 3000, MANY = 4096, LAST = 16, FIRST = 10 };
 	struct spaces *s = spaces_create(BYTES, 0);
 	struct stats stats = { 0 };
-	struct side end = side_of(SIDE_EXIT, 1, 1);
+	struct side end = side_of(SIDE_EXIT, 0, 0);
 	uint64_t forgotten;
 
 	spaces_limit(s, 0, &stats);
-	for (uint64_t i = 1; i < MOST; i++) /* two processes: one may have as many maps */
-		map_at(s, 1 + (pid_t)(i % 2), i * PAGE, i, "a");
-	map_at(s, 3, PAGE, MOST, "a");
+	for (uint64_t i = 1; i <= MOST; i++) /* none has as many as are left for others */
+		map_at(s, FIRST + (pid_t)(i < MOST - LAST ? i % MANY : i), i * PAGE, i, "a");
 	assert_int_equal(0, STATS_GET(&stats, unread));
 	forgotten = s->n_opened;
 	for (uint64_t i = 1; i <= MORE; i++)
 		map_at(s, 4, PAGE, MOST + i, "a");
 	assert_int_equal(MORE, STATS_GET(&stats, unread));
 	assert_in_range(s->n_opened - forgotten, 1, MORE / 1000);
-	spaces_side(s, &end);
+	for (end.pid = FIRST; end.pid < FIRST + MANY; end.pid++) {
+		end.tid = end.pid;
+		spaces_side(s, &end);
+	}
 	for (uint64_t i = 1; i <= MORE; i++)
 		map_at(s, 4, PAGE, MOST + i, "a");
 	assert_in_range(STATS_GET(&stats, unread), MORE, MORE + 1024);
 	assert_non_null(space_at(spaces_find(s, 4), PAGE)->elf);
+	spaces_destroy(s);
+}
+
+/* One process has half of them at most, also of the bytes of their paths: others have theirs; and
+ * it has others once it maps those no more. */
+static void files_for_others(void **state)
+{
+	enum { LONG = 1023, MOST = (16 << 20) / (LONG + 1) };
+	static char path[LONG + 1];
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct stats stats = { 0 };
+	uint64_t n = 0;
+
+	memset(path, 'x', LONG);
+	spaces_limit(s, 0, &stats);
+	while (!STATS_GET(&stats, unread))
+		map_at(s, 1, n * PAGE, n, path), n++;
+	assert_int_equal(MOST / 2 + 1, n);
+	for (pid_t pid = 2; pid <= 4; pid++)
+		assert_non_null(map_file_of(s, pid, n++, path)->elf);
+	begin_at(s, SIDE_COMM, 1, false, 5);
+	assert_non_null(map_file_of(s, 1, n++, path)->elf);
+	for (uint64_t i = 0; i < 2 * MOST; i++)
+		assert_non_null(map_file_of(s, 1, n++, path)->elf);
+	assert_int_equal(1, STATS_GET(&stats, unread));
 	spaces_destroy(s);
 }
 
@@ -932,6 +959,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(files_without_end),
 		cmocka_unit_test(files_of_those_that_stay),
 		cmocka_unit_test(more_files_than_there_is_room_for),
+		cmocka_unit_test(files_for_others),
 		cmocka_unit_test(maps_with_files),
 		cmocka_unit_test(bytes_of_files),
 		cmocka_unit_test(files_not_opened),
