@@ -60,6 +60,7 @@
 	X(unnamed, "Python functions, stacks or threads shown as [unnamed]: --memory was used up")   \
 	X(unmapped, "maps of code that were not kept: --memory was used up, no names there") \
 	X(remapped, "maps of code that were not kept: a process changes too many, no names there") \
+	X(unlisted, "processes with too many maps: of what they had mapped before no names") \
 	X(renamed, "new names of threads that were not kept: a process gives too many")      \
 	X(halted, "processes that a SIGSTOP stopped while --capture stop traced them")       \
 	X(unplaced, "native frames without source lines: too many files, or --memory was used up") \

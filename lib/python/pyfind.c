@@ -682,6 +682,11 @@ static int find_once(pid_t pid, uint64_t since_ns, struct rmem *m, struct file_h
 		return no_process(pid, err);
 	if (r == -EPERM || r == -EACCES)
 		return denied(s, r, err);
+	if (r == -EFBIG)
+		return err_set(err, r,
+			       "process %d (%s) has too many maps: /proc/%d/maps is longer "
+			       "than %d MB",
+			       pid, s->comm, pid, PROC_MAPS_MAX >> 20);
 	if (r < 0)
 		return err_set(err, r, "the maps of process %d (%s): %s", pid, s->comm,
 			       strerror(-r));

@@ -172,6 +172,8 @@ static inline void recorder_announced(struct recorder *r, int ret)
 {
 	if (ret == -ETIMEDOUT) /* it is named */
 		STATS_ADD(r->session->stats, stuck_reads, 1);
+	else if (ret == -EFBIG)
+		STATS_ADD(r->session->stats, unlisted, 1);
 	else if (ret < 0 && ret != -ENOBUFS && ret != -ESRCH && ret != -EACCES)
 		STATS_ADD(r->session->stats, unread, 1);
 	if (ret == -ENOBUFS)

@@ -34,6 +34,9 @@ static const struct {
 	{ offsetof(struct stats, remapped),
 	  "a process that has many maps changes them all the time: code in some of them has no "
 	  "native names" },
+	{ offsetof(struct stats, unlisted),
+	  "a process has too many maps (64 MB of /proc/PID/maps): code that it had mapped before "
+	  "has no native names (unlisted= with -v)" },
 	{ offsetof(struct stats, renamed),
 	  "a process gives its threads new names all the time: some bear an earlier one" },
 	{ offsetof(struct stats, halted),

@@ -113,6 +113,17 @@ static bool is_whole(const char *text, size_t n)
 	       !memcmp(line, last, sizeof(last) - 1);
 }
 
+/* Who reads needs twice the room from here on; the kernel gives a page at a time. */
+static bool is_too_long(size_t n)
+{
+	return n > PROC_MAPS_MAX - 16384;
+}
+
+static bool is_enough(const char *text, size_t n)
+{
+	return is_too_long(n) || is_whole(text, n);
+}
+
 int proc_maps_read(struct proc_maps *ret, pid_t pid)
 {
 	char path[64], *text;
@@ -121,9 +132,13 @@ int proc_maps_read(struct proc_maps *ret, pid_t pid)
 
 	*ret = (struct proc_maps){ 0 };
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	r = proc_read_until(path, is_whole, &text, &n);
+	r = proc_read_until(path, is_enough, &text, &n);
 	if (r < 0)
 		return proc_gone(-r);
+	if (is_too_long(n)) {
+		free(text);
+		return -EFBIG;
+	}
 	if (n || !proc_outlived(&pid))
 		return proc_maps_parse(ret, text, n);
 	free(text);

@@ -35,7 +35,10 @@ struct proc_maps {
 /* Pure: parse the text of a maps file. @text is taken over (malloc'ed, n bytes
  * and a NUL). Lines that do not parse are skipped. 0 or -ENOMEM. */
 int proc_maps_parse(struct proc_maps *ret, char *text, size_t n);
-int proc_maps_read(struct proc_maps *ret, pid_t pid); /* 0, -ESRCH, -EACCES, ... */
+/* 0, -ESRCH, -EACCES, ...; -EFBIG: the file is longer than that, 250 bytes each of as many maps as
+ * processes that have many are allowed (262,144). */
+enum { PROC_MAPS_MAX = 64 << 20 };
+int proc_maps_read(struct proc_maps *ret, pid_t pid);
 void proc_maps_deinit(struct proc_maps *m);
 
 /* Open the file behind a map for reading, whatever happened to its path: first

@@ -42,7 +42,7 @@ static int take_answer(struct census *c, pid_t pid, struct probe *probe)
 	if (row.code == 0 || row.code == -EAGAIN)
 		return add_row(c, &row);
 	c->denied += row.code == -EACCES || row.code == -EPERM;
-	if (row.code == -ENOTSUP) {
+	if (row.code == -ENOTSUP || row.code == -EFBIG) { /* EFBIG: it may be one */
 		c->unknown++;
 		c->why = err;
 	}

@@ -264,6 +264,21 @@ def locked(py, how):
     return trap, end
 
 
+@harness.one_python
+def test_a_list_of_maps_without_end_is_not_read(py):
+    """It was up to 256 MB, for each who looked at it: as many maps as the kernel allows of a file with a long path."""
+    path = harness.folder()
+    while len(path) < 3800:
+        path = os.path.join(path, "x" * 200)
+        os.mkdir(path)
+    path = os.path.join(path, "file")
+    harness.write(path, "\0" * 4096)
+    target = harness.start(py.command() + [os.path.join(harness.TARGETS, "manymaps.py"), "18000", path], stdout=subprocess.PIPE)
+    equal(target.stdout.readline(), b"READY\n", "what it says")
+    run = harness.pysampled("-p", target.pid, "-d", 1, home=harness.folder())  # refused, or where a look takes long: without it
+    check("too many maps" in run.err, "not a word of it: %s", run)
+
+
 @each(how=["maps", "exec"])
 @harness.one_python
 @harness.seconds(90)

@@ -169,6 +169,61 @@ static void mapped_files(void **state)
 	file_changes(change_to_other);
 }
 
+enum { PAGE = 4096, LONGEST = 4095 };
+
+/* A new file, in folders below @path, which then is its path, of @n bytes or some less. */
+static int make_deep(char *path, size_t n)
+{
+	assert_non_null(mkdtemp(path));
+	while (strlen(path) + 202 < n) {
+		snprintf(path + strlen(path), 201, "/%0199d", 0);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	strcat(path, "/f");
+	return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+}
+
+static void drop_deep(char *path)
+{
+	assert_int_equal(unlink(path), 0);
+	for (*strrchr(path, '/') = '\0'; strcmp(path, "/tmp"); *strrchr(path, '/') = '\0')
+		assert_int_equal(rmdir(path), 0);
+}
+
+/* As many maps as a process may have by default, with long names, are read; but not a list
+ * without end. */
+static void many_maps(void **state)
+{
+	static const struct {
+		size_t n, n_path;
+		int ret;
+	} rows[] = { { 60000, 900, 0 }, { 18000, LONGEST, -EFBIG } };
+	char path[LONGEST + 1];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		size_t bytes = rows[i].n * PAGE;
+		char *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		struct proc_maps m;
+		int fd;
+
+		strcpy(path, "/tmp/proc_test.XXXXXX");
+		fd = make_deep(path, rows[i].n_path);
+		for (size_t k = 0; k < rows[i].n; k++) /* none is the next page of its file */
+			if (mmap(at + k * PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) ==
+			    MAP_FAILED)
+				skip();
+		assert_int_equal(proc_maps_read(&m, getpid()), rows[i].ret);
+		if (rows[i].ret == 0) {
+			assert_true(m.n > rows[i].n);
+			assert_string_equal(map_at(&m, at + bytes - 1)->path, path);
+		}
+		proc_maps_deinit(&m);
+		munmap(at, bytes);
+		close(fd);
+		drop_deep(path);
+	}
+}
+
 /* A new file of 7 bytes, mapped. */
 static void *map_new(char *path, const char *bytes, struct stat *st)
 {
@@ -626,6 +681,7 @@ int main(void)
 		cmocka_unit_test(use_of_all_threads),
 		cmocka_unit_test(cpu_time_of_a_family),
 		cmocka_unit_test(introduces),
+		cmocka_unit_test(many_maps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
