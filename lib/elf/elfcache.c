@@ -63,6 +63,7 @@ struct elfcache_elf {
 	uint64_t version;
 	uint64_t used; /* elfcache.clock at the last lookup */
 	uint64_t gone; /* elfcache.clock when it made room for others last; 0: it never did */
+	pid_t asked_by;
 	bool kept;     /* elfcache_keep() */
 	bool put_off;  /* elfcache_is_put_off() */
 };
@@ -304,19 +305,44 @@ void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow)
 		c->slow[i] = c->slow[--c->n_slow];
 }
 
-static size_t slow_of_device(const struct elfcache *c, const struct elfcache_id *id)
+void elfcache_asked_by(const struct elfcache *c, struct elfcache_elf *e, pid_t pid)
+{
+	if (slow_find(c, e) == c->n_slow)
+		e->asked_by = pid;
+}
+
+static bool same_device(const struct elfcache_elf *a, const struct elfcache_elf *b)
+{
+	return a->id.dev == b->id.dev && a->id.view == b->id.view;
+}
+
+/* Is one before the @i-th of its device, too, and of the same process? */
+static bool is_further(const struct elfcache *c, size_t i)
+{
+	const struct elfcache_elf *e = c->slow[i];
+
+	while (i-- > 0)
+		if (same_device(c->slow[i], e) && c->slow[i]->asked_by == e->asked_by)
+			return true;
+	return false;
+}
+
+/* Those of the process that asks for @e, and one of each other's: a file can be slow for what is
+ * in it, by which one process must not take the device from all. */
+static size_t slow_of_device(const struct elfcache *c, const struct elfcache_elf *e)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_slow; i++)
-		n += c->slow[i]->id.dev == id->dev && c->slow[i]->id.view == id->view;
+		n += same_device(c->slow[i], e) &&
+		     (c->slow[i]->asked_by == e->asked_by || !is_further(c, i));
 	return n;
 }
 
 bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e)
 {
 	return c->n_slow == MAX_SLOW || slow_find(c, e) < c->n_slow ||
-	       slow_of_device(c, &e->id) >= MAX_SLOW_OF_DEVICE;
+	       slow_of_device(c, e) >= MAX_SLOW_OF_DEVICE;
 }
 
 int elfcache_reading_ms(const struct elfcache_elf *e)
@@ -326,7 +352,7 @@ int elfcache_reading_ms(const struct elfcache_elf *e)
 
 int elfcache_patience(const struct elfcache *c, const struct elfcache_elf *e, int ms)
 {
-	bool less = slow_of_device(c, &e->id) ||
+	bool less = slow_of_device(c, e) ||
 		    c->wait_ns > now_ns() + WAITS_AT_ONCE_NS * WAIT_SHARE;
 
 	return less ? ms / LESS_PATIENCE : ms;

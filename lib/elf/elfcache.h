@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/base.h"
 
@@ -121,9 +122,12 @@ void elfcache_give_module(struct elfcache *c, struct elfcache_elf *e, struct mod
 void elfcache_note_id(struct elfcache_elf *e, struct bytes id);
 struct bytes elfcache_build_id(const struct elfcache_elf *e);
 
+/* Process @pid asks for the file. If it is slow from now on it is so for that process. */
+void elfcache_asked_by(const struct elfcache *c, struct elfcache_elf *e, pid_t pid);
+
 /* Something takes too long with this file: it is left alone until it no longer does. Others of
  * its device, in the same view, are waited for less; and are left alone, too, while too many of
- * it are slow. */
+ * it are slow: of those that another process asked for one counts. */
 void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow);
 bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e);
 

@@ -614,6 +614,7 @@ const struct module *space_module(const struct space *sp, const struct space_map
 {
 	if (!m->elf)
 		return NULL;
+	elfcache_asked_by(sp->of->elfs, m->elf, sp->pid);
 	if (wants_file(sp, m->elf))
 		map_open(spaces_find(sp->of, sp->pid), m, true);
 	return elfcache_module(sp->of->elfs, m->elf);

@@ -247,6 +247,7 @@ static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 	stuck_poll(s);
 	if (!o)
 		return NULL;
+	elfcache_asked_by(s->elfs, elf, o->pid);
 	if (elfcache_is_slow(s->elfs, elf) || s->n_stuck == SPACE_MAX_STUCK ||
 	    (s->hung && process_hangs(s, o))) {
 		opening_drop(o);

@@ -280,6 +280,35 @@ static void slow_files(void **state)
 	elfcache_destroy(c);
 }
 
+/* One process's slow files are its own misfortune; several processes' are that of all. */
+static void slow_files_of_one_process(void **state)
+{
+	enum { FILES = 12, OTHERS = SLOW_OF_DEVICE };
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e[FILES];
+
+	for (unsigned i = 0; i < FILES; i++)
+		e[i] = get(c, i == 11, i, 0, "/a");
+	for (unsigned i = 0; i < SLOW_OF_DEVICE; i++) {
+		elfcache_asked_by(c, e[i], 1);
+		elfcache_slow(c, e[i], true);
+	}
+	elfcache_asked_by(c, e[0], 2); /* it was 1 who had it be slow */
+	elfcache_asked_by(c, e[10], 1);
+	assert_true(elfcache_is_slow(c, e[10]));
+	for (pid_t i = 0; i < OTHERS; i++) {
+		elfcache_asked_by(c, e[10], 9);
+		assert_int_equal(i + 1 >= SLOW_OF_DEVICE, elfcache_is_slow(c, e[10]));
+		assert_int_equal(50, elfcache_patience(c, e[10], 1000));
+		elfcache_asked_by(c, e[3 + i], 3 + i);
+		elfcache_slow(c, e[3 + i], true);
+	}
+	elfcache_asked_by(c, e[11], 1);
+	assert_false(elfcache_is_slow(c, e[11]));
+	assert_int_equal(1000, elfcache_patience(c, e[11], 1000));
+	elfcache_destroy(c);
+}
+
 /* What takes 0.3 s of CPU time is no file that does not answer where 20 others want the CPU. */
 static void large_files_take_longer(void **state)
 {
@@ -717,6 +746,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(missed_files),
 		cmocka_unit_test(build_ids),
 		cmocka_unit_test(slow_files),
+		cmocka_unit_test(slow_files_of_one_process),
 		cmocka_unit_test(oldest_are_dropped),
 		cmocka_unit_test(one_that_grew),
 		cmocka_unit_test(those_in_use_get_room),
