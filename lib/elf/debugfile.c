@@ -10,7 +10,7 @@
 
 enum {
 	MAX_MINI = 64 << 20,
-	MAX_LINKED = 1 << 30, /* bytes to make a CRC of: 2 s */
+	MAX_LINKED = 1 << 30, /* bytes to make CRCs of, of all places: 2 s */
 };
 
 /* The CRC-32 of IEEE 802.3, as zlib's crc32(). */
@@ -23,15 +23,17 @@ static void crc_table(uint32_t table[256])
 	}
 }
 
-static bool has_crc(int fd, uint32_t want)
+/* What is read counts in *@left. */
+static bool has_crc(int fd, uint32_t want, off_t *left)
 {
 	unsigned char block[1 << 16];
 	uint32_t table[256], crc = UINT32_MAX;
 	struct stat st;
 	ssize_t n = 0;
 
-	if (fstat(fd, &st) < 0 || st.st_size > MAX_LINKED)
+	if (fstat(fd, &st) < 0 || st.st_size > *left)
 		return false;
+	*left -= st.st_size;
 	crc_table(table);
 	for (off_t at = 0; at < st.st_size; at += n) {
 		n = pread(fd, block, sizeof(block), at);
@@ -133,10 +135,10 @@ static void read_link(struct debugfile_want *want, struct bytes link)
 	memcpy(want->link, name, n);
 }
 
-static bool fits(const struct debugfile_want *want, size_t place, int fd)
+static bool fits(const struct debugfile_want *want, size_t place, int fd, off_t *left)
 {
 	return place < DEBUGFILE_BY_ID ? has_id(fd, want->id, want->n_id) :
-					 has_crc(fd, want->crc);
+					 has_crc(fd, want->crc, left);
 }
 
 int debugfile_open(const struct elfimage *im, const struct debugfile_origin *o)
@@ -145,6 +147,7 @@ int debugfile_open(const struct elfimage *im, const struct debugfile_origin *o)
 		elfimage_bytes(im, elfimage_section(im, ".gnu_debuglink"));
 	struct debugfile_want want = { 0 };
 	int fd[DEBUGFILE_PLACES], found = -ENOENT;
+	off_t left = MAX_LINKED;
 
 	want.n_id = (uint32_t)elfimage_build_id(im, want.id);
 	read_link(&want, link);
@@ -157,7 +160,7 @@ int debugfile_open(const struct elfimage *im, const struct debugfile_origin *o)
 	for (size_t i = 0; i < DEBUGFILE_PLACES; i++) {
 		if (fd[i] < 0)
 			continue;
-		if (found < 0 && fits(&want, i, fd[i]))
+		if (found < 0 && fits(&want, i, fd[i], &left))
 			found = fd[i];
 		else
 			close(fd[i]);
