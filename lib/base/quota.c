@@ -10,19 +10,20 @@
 #include "base/base.h"
 #include "base/clock.h"
 
-enum { AT_A_TIME = 4, SOON_NS = 1000000000 };
+enum { AT_A_TIME = 4, SOON_NS = 1000000000, MOST_READS = 16 };
 
 struct quota {
 	_Atomic int refs;
 	_Atomic size_t used[QUOTA_N], most[QUOTA_N], refused[QUOTA_N];
 	_Atomic uint64_t wait_ns; /* from then on it may be waited */
 	_Atomic uint64_t free_ns[AT_A_TIME]; /* from when on each place may be taken */
+	_Atomic uint64_t reader[MOST_READS]; /* whose each QUOTA_JIT_READS is; 0: nobody's */
 };
 
 static const size_t default_most[QUOTA_N] = {
 	[QUOTA_THREADS] = 56,
 	[QUOTA_JITS] = 256,
-	[QUOTA_JIT_READS] = 16,
+	[QUOTA_JIT_READS] = MOST_READS,
 	[QUOTA_JIT_BYTES] = 256 << 20,
 };
 
@@ -61,6 +62,40 @@ bool quota_take(struct quota *l, enum quota_of what, size_t n)
 	}
 	atomic_fetch_add(&l->refused[what], 1);
 	return false;
+}
+
+/* A place that is @is is from now on @becomes; false: there is none. */
+static bool reader_change(struct quota *l, uint64_t is, uint64_t becomes)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(l->reader); i++) {
+		uint64_t was = is;
+
+		if (atomic_compare_exchange_strong(&l->reader[i], &was, becomes))
+			return true;
+	}
+	return false;
+}
+
+bool quota_enter(struct quota *l, uint64_t who)
+{
+	size_t own = 0, all = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(l->reader); i++) {
+		uint64_t reader = atomic_load(&l->reader[i]);
+
+		own += reader == who;
+		all += reader != 0;
+	}
+	if (own + all >= atomic_load(&l->most[QUOTA_JIT_READS]) || !reader_change(l, 0, who)) {
+		atomic_fetch_add(&l->refused[QUOTA_JIT_READS], 1);
+		return false;
+	}
+	return true;
+}
+
+void quota_leave(struct quota *l, uint64_t who)
+{
+	reader_change(l, who, 0);
 }
 
 uint64_t quota_begin(struct quota *l, uint64_t now)

@@ -16,7 +16,7 @@
 enum quota_of {
 	QUOTA_THREADS,	 /* of later.h: more than those who start them let hang */
 	QUOTA_JITS,	 /* processes that make code: each keeps a descriptor or two */
-	QUOTA_JIT_READS, /* of their files, those that hang among them: quota_begin() */
+	QUOTA_JIT_READS, /* of their files, those that hang among them: quota_enter() */
 	QUOTA_JIT_BYTES, /* of names, all processes together */
 	QUOTA_N
 };
@@ -31,6 +31,11 @@ void quota_unref(struct quota *l);	  /* NULL is allowed */
 /* Take @n more. False: there are too many, and nothing is taken. */
 bool quota_take(struct quota *l, enum quota_of what, size_t n);
 void quota_give(struct quota *l, enum quota_of what, size_t n);
+
+/* As quota_take() of one of QUOTA_JIT_READS, for @who, not 0, who has no more of them than are
+ * left for all others. One thread enters. */
+bool quota_enter(struct quota *l, uint64_t who);
+void quota_leave(struct quota *l, uint64_t who);
 
 /* Four at a time may be at what ends soon: who does not end has let another take its place after
  * a second. What quota_end() needs; 0: not at @now. */

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/later.h"
 #include "base/quota.h"
 #include "elf/codemap.h"
@@ -45,6 +46,7 @@ struct mapped {
 struct sources {
 	pid_t pid, inner; /* inner: its number in its own PID namespace */
 	uid_t euid;
+	uint64_t who; /* who_is() */
 	int root, dump_fd;
 	struct mapped mapped;
 	struct source perf, dump;
@@ -60,7 +62,7 @@ struct sources {
 struct reading {
 	struct sources *s;
 	struct quota *quota;
-	uint64_t begun; /* quota_begin() */
+	uint64_t who, begun; /* quota_enter(), quota_begin() */
 };
 
 struct jit {
@@ -175,6 +177,15 @@ static void sources_destroy(struct sources *s)
 	free(s);
 }
 
+/* A number for its user and root. Those who share both share how many may read. */
+static uint64_t who_is(pid_t pid, uid_t euid)
+{
+	uint64_t view = 0;
+
+	proc_view(pid, &view);
+	return hash_pair(view, euid) | 1;
+}
+
 static struct sources *sources_create(pid_t pid, uint64_t since_ns, struct quota *quota,
 				      struct file_helper *files)
 {
@@ -197,6 +208,7 @@ static struct sources *sources_create(pid_t pid, uint64_t since_ns, struct quota
 	if (s->inner > 0 && s->root >= 0 && proc_status(pid, &status) == 0 &&
 	    proc_was_there(pid, since_ns) && !jit_objects_left(&s->objects)) {
 		s->euid = status.euid;
+		s->who = who_is(pid, status.euid);
 		return s;
 	}
 	sources_destroy(s);
@@ -206,20 +218,20 @@ static struct sources *sources_create(pid_t pid, uint64_t since_ns, struct quota
 /* ---- When ---- */
 
 /* One of those that there may be, which then ends by reading_over(). */
-static bool may_read(struct quota *quota, uint64_t *begun)
+static bool may_read(struct quota *quota, uint64_t who, uint64_t *begun)
 {
-	if (!quota_take(quota, QUOTA_JIT_READS, 1))
+	if (!quota_enter(quota, who))
 		return false;
 	*begun = quota_begin(quota, now_ns());
 	if (!*begun)
-		quota_give(quota, QUOTA_JIT_READS, 1);
+		quota_leave(quota, who);
 	return *begun;
 }
 
 static void reading_over(const struct reading *g)
 {
 	quota_end(g->quota, g->begun);
-	quota_give(g->quota, QUOTA_JIT_READS, 1);
+	quota_leave(g->quota, g->who);
 }
 
 static void reading_run(void *arg)
@@ -244,14 +256,14 @@ static void begin(struct jit *j)
 {
 	struct quota *quota = j->s->quota;
 	struct reading *g = malloc(sizeof(*g));
-	uint64_t begun;
+	uint64_t who = j->s->who, begun;
 
-	j->refused = !g || !may_read(quota, &begun);
+	j->refused = !g || !may_read(quota, who, &begun);
 	if (j->refused) {
 		free(g);
 		return;
 	}
-	*g = (struct reading){ j->s, quota, begun };
+	*g = (struct reading){ j->s, quota, who, begun };
 	g->s->mapped = j->mapped;
 	g->s->mapped.map.path = g->s->mapped.path;
 	j->later = later_start(quota, reading_run, reading_drop, g);

@@ -23,6 +23,7 @@
 #include "elf/file_helper.h"
 #include "modules/jit_objects.h"
 #include "names/demangle.h"
+#include "elsewhere.h"
 #include "fuse.h"
 #include "jitdump.h"
 #include "jitobject.h"
@@ -546,39 +547,108 @@ static void link_map(pid_t pid, const char *folder)
 	assert_int_equal(0, symlink(file, path));
 }
 
-/* Children whose file does not answer, all of them looked at, beside one whose file does: their
- * readings hang, and that one has names. */
-static void test_others_hang(void **state)
+/* Children whose file does not answer, which is in @folder: all of them were looked at. */
+static int hang_children(struct symbolizer *s, char *folder, pid_t *child, int n)
 {
-	enum { N = 4 };
-	char folder[] = "/tmp/pysampled-jit-XXXXXX", path[64];
-	struct symbolizer *s = own_symbolizer(0);
-	pid_t child[N];
 	int fuse;
 
 	assert_non_null(mkdtemp(folder));
 	fuse = mount_dead(folder);
 	if (fuse < 0)
 		skip();
-	for (int i = 0; i < N; i++) {
+	for (int i = 0; i < n; i++) {
 		child[i] = start_child();
 		link_map(child[i], folder);
 		feed(s, child[i], CODE, "//anon", NULL);
 		assert_string_equal("[anon]", symbolize_user(s, child[i], CODE));
 	}
-	write_map("w", "5000000 10 a\n");
-	feed(s, getpid(), CODE, "//anon", NULL);
-	until_named(s, getpid(), CODE, "a");
+	return fuse;
+}
+
+static void end_children(int fuse, const char *folder, const pid_t *child, int n)
+{
+	char path[64];
 
 	close(fuse);
-	for (int i = 0; i < N; i++) {
+	for (int i = 0; i < n; i++) {
 		snprintf(path, sizeof(path), "/tmp/perf-%d.map", child[i]);
 		unlink(path);
 		end_child(child[i]);
 	}
 	assert_int_equal(0, umount2(folder, MNT_DETACH));
 	rmdir(folder);
+}
+
+/* Beside one whose file does: their readings hang, and that one has names. */
+static void test_others_hang(void **state)
+{
+	enum { N = 4 };
+	char folder[] = "/tmp/pysampled-jit-XXXXXX";
+	struct symbolizer *s = own_symbolizer(0);
+	pid_t child[N];
+	int fuse = hang_children(s, folder, child, N);
+
+	write_map("w", "5000000 10 a\n");
+	feed(s, getpid(), CODE, "//anon", NULL);
+	until_named(s, getpid(), CODE, "a");
+	end_children(fuse, folder, child, N);
 	own_symbolizer_destroy(s);
+}
+
+/* Beside one in a root of its own, where there is room for two readings: they leave one. */
+static void test_others_elsewhere_hang(void **state)
+{
+	enum { N = 2 };
+	char folder[] = "/tmp/pysampled-jit-XXXXXX", root[] = "/tmp/pysampled-jit-XXXXXX";
+	struct symbolizer *s = own_symbolizer(0);
+	struct stats stats = { 0 };
+	char path[64];
+	pid_t child[N], other;
+	FILE *map;
+	int fuse;
+
+	symbolizer_limit(s, 1 << 20, 1 << 20, &stats);
+	quota_limit(elfcache_quota(symbolizer_spaces(s)->elfs), QUOTA_JIT_READS, N);
+	fuse = hang_children(s, folder, child, N);
+	assert_int_equal(1, STATS_GET(&stats, unread));
+	assert_non_null(mkdtemp(root));
+	other = elsewhere_start_in(root);
+	assert_true(other > 0);
+	snprintf(path, sizeof(path), "%s/tmp", root);
+	assert_int_equal(0, mkdir(path, 0700));
+	snprintf(path, sizeof(path), "%s/tmp/perf-%d.map", root, other);
+	map = fopen(path, "w");
+	assert_true(fputs("5000000 10 a\n", map) >= 0 && fclose(map) == 0);
+	feed(s, other, CODE, "//anon", NULL);
+	until_named(s, other, CODE, "a");
+	elsewhere_end(other);
+	unlink(path);
+	*strrchr(path, '/') = '\0';
+	rmdir(path);
+	rmdir(root);
+	end_children(fuse, folder, child, N);
+	own_symbolizer_destroy(s);
+}
+
+/* Each has as many as are left for all others. */
+static void readings_are_shared(void **state)
+{
+	static const size_t share[] = { 8, 4, 2, 1, 1, 0 };
+	struct quota *q = quota_create();
+
+	for (size_t who = 0; who < ARRAY_SIZE(share); who++) {
+		size_t n = 0;
+
+		while (quota_enter(q, who + 1))
+			n++;
+		assert_int_equal(share[who], n);
+		assert_int_equal(who + 1, quota_refused(q, QUOTA_JIT_READS));
+	}
+	quota_leave(q, 2);
+	quota_leave(q, 9); /* it has none */
+	assert_true(quota_enter(q, 6));
+	assert_false(quota_enter(q, 7));
+	quota_unref(q);
 }
 
 /* Code that nobody could look for a name of is counted. */
@@ -753,6 +823,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_own_dump),
 		cmocka_unit_test_teardown(test_dump_meanwhile, remove_map),
 		cmocka_unit_test_teardown(test_others_hang, remove_map),
+		cmocka_unit_test(test_others_elsewhere_hang),
+		cmocka_unit_test(readings_are_shared),
 		cmocka_unit_test(test_no_room_to_look),
 		cmocka_unit_test(test_python),
 		cmocka_unit_test(test_python_in_namespaces),
