@@ -30,6 +30,7 @@ struct inbox {
 	size_t n, cap;
 	size_t most_stack, most_samples, most_all, most_share; /* inbox_limit() */
 	_Atomic size_t bytes; /* also of what was handed out and is not free yet */
+	_Atomic size_t side_bytes; /* of these: Q_SIDE */
 	uint64_t lost_samples, lost_others;
 	struct stats *stats;
 };
@@ -50,17 +51,34 @@ static void drop(struct inbox *in, const struct queue_record *rec)
 		STATS_ADD(in->stats, lost, s.u.lost.n);
 }
 
+/* Is there no room for @n bytes? Of side records targets can make as many as they like: they leave
+ * some to samples and code. */
+static bool is_full(const struct inbox *in, uint32_t type, size_t n, size_t share)
+{
+	size_t bytes = atomic_load(&in->bytes) + held_by(n), least = in->most_samples / 4;
+
+	switch (type) {
+	case Q_SIDE:
+		return bytes > share + in->most_all - least;
+	case Q_SAMPLE:
+	case Q_TAPE:
+		return bytes > share + in->most_samples &&
+		       bytes - atomic_load(&in->side_bytes) > least;
+	default:
+		return bytes > share + in->most_all;
+	}
+}
+
 static void put(struct inbox *in, const struct queue_record *rec)
 {
-	bool sample = rec->type == Q_SAMPLE, first = sample || rec->type == Q_TAPE;
+	bool sample = rec->type == Q_SAMPLE;
 	const struct q_sample *q = sample ? (const void *)rec->data : NULL;
 	size_t bytes = atomic_load(&in->bytes);
 	size_t share = MIN(in->n_queues * INBOX_CPU_BYTES, in->most_share);
 	bool cut = sample && q->n_stack && bytes > in->most_stack + share;
 	size_t n = cut ? (size_t)(q_stack(q) - rec->data) : rec->n - sizeof(*rec);
-	size_t most = share + (first ? in->most_samples : in->most_all);
-	bool full = bytes + held_by(n) > most;
-	bool room = !full && array_reserve(&in->items, &in->cap, in->n + 1, sizeof(*in->items));
+	bool room = !is_full(in, rec->type, n, share) &&
+		    array_reserve(&in->items, &in->cap, in->n + 1, sizeof(*in->items));
 	unsigned char *data = room ? chunks_get(&in->memory, n) : NULL;
 
 	if (!data) {
@@ -75,6 +93,8 @@ static void put(struct inbox *in, const struct queue_record *rec)
 	in->items[in->n++] =
 		(struct inbox_item){ .type = rec->type, .n = (uint32_t)n, .data = data };
 	atomic_fetch_add(&in->bytes, held_by(n));
+	if (rec->type == Q_SIDE)
+		atomic_fetch_add(&in->side_bytes, held_by(n));
 }
 
 static void drain(struct inbox *in)
@@ -186,6 +206,8 @@ void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n)
 
 void inbox_free(struct inbox *in, const struct inbox_item *it)
 {
+	if (it->type == Q_SIDE)
+		atomic_fetch_sub(&in->side_bytes, held_by(it->n));
 	atomic_fetch_sub(&in->bytes, held_by(it->n));
 	chunks_put(&in->memory, it->data);
 }

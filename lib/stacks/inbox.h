@@ -21,7 +21,8 @@ struct inbox_item {
 /* What is kept at most, taken or not, until inbox_free(): with each CPU's share. First samples
  * do without the bytes of their native stacks. Then samples, and what a tape wants, go:
  * without maps and code those that come later are of no use either. Without the code of its
- * frames a sample is torn. */
+ * frames a sample is torn. Maps, and whatever else a process can cause, leave a quarter of the
+ * samples' part to samples and code. */
 enum {
 	INBOX_CPU_BYTES = 3 << 20, /* 999 Hz with native stacks for 0.3 s */
 	INBOX_STACK_BYTES = 64 << 20,

@@ -110,10 +110,10 @@ static void bounded(void **state)
 	assert_in_range(STATS_GET(&stats, stack_dropped) * RECORD, 15 << 20, 17 << 20);
 	assert_int_equal(others, 1);
 
-	/* There is room again; and for maps and code that of both. */
+	/* There is room again; and for code that of both. */
 	push(&q, Q_SAMPLE, 0, RECORD);
-	n = push_all(&q, Q_SIDE, MANY);
-	got = take(in, Q_SIDE, &bytes);
+	n = push_all(&q, Q_CODE, MANY);
+	got = take(in, Q_CODE, &bytes);
 	inbox_dropped(in, &samples, &others);
 	assert_in_range(bytes, INBOX_BYTES + INBOX_CPU_BYTES - (1 << 20),
 			INBOX_BYTES + INBOX_CPU_BYTES);
@@ -139,8 +139,8 @@ static void filled(void **state)
 	assert_non_null(in);
 	inbox_limit(in, LIMIT);
 	for (uint64_t i = 0; i <= MOST / HELD; i++)
-		push(&q, Q_SIDE, i, HELD - sizeof(struct inbox_item));
-	assert_int_equal(MOST / HELD, take(in, Q_SIDE, &bytes));
+		push(&q, Q_CODE, i, HELD - sizeof(struct inbox_item));
+	assert_int_equal(MOST / HELD, take(in, Q_CODE, &bytes));
 	inbox_dropped(in, &samples, &others);
 	assert_int_equal(others, 1);
 	inbox_destroy(in);
@@ -230,7 +230,8 @@ static size_t kept(struct inbox *in, struct queue *q, uint32_t type, size_t n)
 	return got;
 }
 
-/* A tape's records go as samples do, and others last. No thread empties the queue here. */
+/* A tape's records go as samples do, and others last, code behind maps. No thread empties the queue
+ * here. */
 static void limited(void **state)
 {
 	enum { N = 1000, EACH = N + sizeof(struct inbox_item) };
@@ -248,14 +249,47 @@ static void limited(void **state)
 	in = inbox_create(queues, 1, &stats);
 	assert_non_null(in);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		size_t sides = rows[i].others - rows[i].limit / 4 * 3 / 4;
+
 		inbox_limit(in, rows[i].limit);
 		assert_int_equal(rows[i].samples / EACH, kept(in, &q, Q_SAMPLE, N));
 		assert_int_equal(rows[i].samples / EACH, kept(in, &q, Q_TAPE, N));
-		assert_int_equal(rows[i].others / EACH, kept(in, &q, Q_SIDE, N));
+		assert_int_equal(sides / EACH, kept(in, &q, Q_SIDE, N));
 		assert_int_equal(rows[i].others / EACH, kept(in, &q, Q_CODE, N));
 	}
 	inbox_limit(in, SIZE_MAX);
 	assert_int_equal(6000, kept(in, &q, Q_SAMPLE, N));
+	inbox_destroy(in);
+	queue_deinit(&q);
+}
+
+/* Side records without end leave room to samples and to code, each time. */
+static void sides_leave_some(void **state)
+{
+	enum { N = 1000, EACH = N + sizeof(struct inbox_item), LIMIT = 1 << 20 };
+	const size_t left = LIMIT / 4 * 3 / 4 / EACH;
+	struct queue q, *queues[] = { &q };
+	struct inbox_item *items;
+	struct inbox *in;
+	size_t n;
+
+	assert_int_equal(0, queue_init(&q, 8 << 20));
+	in = inbox_create(queues, 1, &stats);
+	assert_non_null(in);
+	inbox_limit(in, LIMIT);
+	for (int round = 0; round < 2; round++) {
+		for (uint64_t i = 0; i < 6000; i++)
+			push_as(&q, Q_SIDE, i, N, true);
+		inbox_take(in, &items, &n);
+		inbox_dropped(in, &(uint64_t){ 0 }, &(uint64_t){ 0 });
+		assert_int_equal(left, kept(in, &q, Q_SAMPLE, N));
+		assert_int_equal(left, kept(in, &q, Q_TAPE, N));
+		assert_in_range(kept(in, &q, Q_CODE, N), left, left + 1);
+		for (size_t i = 0; i < n; i++)
+			inbox_free(in, &items[i]);
+		free(items);
+	}
+	assert_int_equal(LIMIT / EACH, kept(in, &q, Q_SAMPLE, N));
 	inbox_destroy(in);
 	queue_deinit(&q);
 }
@@ -360,6 +394,7 @@ int main(void)
 		cmocka_unit_test(filled),	  cmocka_unit_test(lost_record_without_room),
 		cmocka_unit_test(bounded),	  cmocka_unit_test(handed_out_counts),
 		cmocka_unit_test(limited),	  cmocka_unit_test(stacks_are_cut),
+		cmocka_unit_test(sides_leave_some),
 		cmocka_unit_test(several_queues), cmocka_unit_test(sleeps_until_it_is_hurried),
 	};
 
