@@ -121,7 +121,8 @@ static void read_until_stopped(struct reader *r)
 	/* A ring that is full already wakes nobody. */
 	since = now_ns();
 	reader_drain(r, 0, false);
-	if (!atomic_load_explicit(&r->slot->drained_ns, memory_order_relaxed))
+	if (!atomic_load_explicit(&r->slot->drained_ns, memory_order_relaxed) &&
+	    atomic_load_explicit(&r->c->start_ns, memory_order_relaxed) == UINT64_MAX)
 		r->first_pos = r->pos;
 	atomic_store_explicit(&r->slot->drained_ns, since, memory_order_release);
 	if (atomic_fetch_add(&r->c->n_ready, 1) + 1 == r->c->n_slots)

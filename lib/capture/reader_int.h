@@ -103,7 +103,8 @@ struct reader {
 	struct walk early;
 	struct pending pend[PEND_MAX];
 	uint32_t n_pend;
-	uint64_t first_pos;	     /* in our ring: where it was emptied for the first time */
+	uint64_t first_pos; /* in our ring: where it was emptied for the first time, before the
+			     * recording began; 0: it was not */
 	uint64_t pos;		     /* in our ring: everything before it is dealt with */
 	uint64_t *cursor;	     /* in the others' rings */
 	uint64_t saw_all_ns;	     /* with c->table: the last look into all of them */

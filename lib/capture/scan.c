@@ -246,7 +246,8 @@ static bool concerns(struct reader *r, const struct side *s)
 }
 
 /* What was lost before the reader emptied the ring for the first time is told by the first
- * record after that, whenever it comes. */
+ * record after that, whenever it comes. A reader that came to it late lost what the recording
+ * should have. */
 static bool lost_outside(const struct reader *r, const struct side *s, uint64_t pos)
 {
 	return s->kind == SIDE_LOST && (outside(r, s->time) || pos == r->first_pos);

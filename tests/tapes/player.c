@@ -302,7 +302,7 @@ static void play_drain(struct lane *l, size_t i)
 	enter_drain(l, step);
 	l->reader->unfit = bits & TAPE_UNFIT;
 	reader_drain(l->reader, bits & TAPE_SHED ? 1 : 0, bits & TAPE_LAST);
-	if (!l->begun)
+	if (!l->begun && tape_get(step->chunk, TAPE_START, 0) == UINT64_MAX)
 		l->reader->first_pos = l->reader->pos;
 	l->begun = true;
 	take_messages(l);

@@ -331,6 +331,7 @@ static void by_when_its_ring_was_empty(void **state)
 	struct fake *f = *state;
 
 	put_record(f);
+	f->c.start_ns = UINT64_MAX;
 	live(f, look_at_times);
 	assert_true(f->slots[0].drained_ns == UINT64_MAX);
 }
@@ -345,22 +346,33 @@ static bool lose(struct fake *f, struct reader *r, unsigned i)
 	record_trailer(&lost, FAKE_TID, f->t);
 	if (i == 0)
 		fake_write(f, 0, &lost);
+	f->c.start_ns = 1;
 	return i == 0;
 }
 
-/* What a ring loses before it is emptied for the first time was lost before the recording. A reader
- * that takes the place of another one finds a ring that was emptied. */
+/* What a ring loses before it is emptied for the first time was lost before the recording, if that
+ * has not begun by then. A reader that takes the place of another one finds a ring that was
+ * emptied. */
 static void what_a_ring_lost(void **state)
 {
+	static const struct {
+		uint64_t drained_ns, start_ns;
+		size_t n_side;
+	} rows[] = {
+		{ 0, UINT64_MAX, 1 },
+		{ UINT64_MAX, UINT64_MAX, 2 },
+		{ 0, 1, 2 }, /* it came late */
+	};
 	struct fake *f = *state;
 
-	for (int before = 0; before < 2; before++) {
-		f->slots[0].drained_ns = before ? UINT64_MAX : 0;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		f->slots[0].drained_ns = rows[i].drained_ns;
+		f->c.start_ns = rows[i].start_ns;
 		f->n_side = 0;
 		put_record(f);
 		live(f, lose);
 		assert_string_equal(fake_next(f), "");
-		assert_int_equal(f->n_side, 1 + before);
+		assert_int_equal(f->n_side, rows[i].n_side);
 	}
 }
 
