@@ -296,7 +296,8 @@ static void scan_other(struct reader *r, const struct perf_event_header *h, uint
 		return;
 	/* Also of a process that has ended by now, and is no target any more. */
 	if (known && s.kind == SIDE_EXIT && r->c->waits)
-		wait_post_ended(r->c->waits, r->slot, s.tid, s.time);
+		wait_post_ended(r->c->waits, r->slot,
+				is_wanted(r->c, s.pid, s.tid) ? s.pid : 0, s.tid, s.time);
 	if (known && !concerns(r, &s))
 		return;
 	if (known && s.kind == SIDE_COMM && !s.u.comm.exec && !may_rename(r, &s))

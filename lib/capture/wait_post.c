@@ -48,9 +48,10 @@ void wait_post_regs(struct wait_post *p, const struct cpu_slot *slot, pid_t tid,
 	tell(p, slot, &m);
 }
 
-void wait_post_ended(struct wait_post *p, const struct cpu_slot *slot, pid_t tid,
+void wait_post_ended(struct wait_post *p, const struct cpu_slot *slot, pid_t pid, pid_t tid,
 		     uint64_t time)
 {
 	tell(p, slot,
-	     &(struct wait_message){ .time = time, .tid = tid, .type = WAIT_MSG_ENDED });
+	     &(struct wait_message){
+		     .time = time, .pid = pid, .tid = tid, .type = WAIT_MSG_ENDED });
 }

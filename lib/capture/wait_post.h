@@ -34,12 +34,12 @@ struct wait_post {
 };
 
 /* A thread of a target leaves its CPU or comes onto one; it left with these registers; it
- * ends. */
+ * ends (@pid 0: its process is no target any more). */
 void wait_post_switch(struct wait_post *p, const struct cpu_slot *slot, pid_t pid, pid_t tid,
 		      uint64_t time, bool out, bool preempted);
 void wait_post_regs(struct wait_post *p, const struct cpu_slot *slot, pid_t tid, uint64_t time,
 		    const void *regs);
-void wait_post_ended(struct wait_post *p, const struct cpu_slot *slot, pid_t tid,
+void wait_post_ended(struct wait_post *p, const struct cpu_slot *slot, pid_t pid, pid_t tid,
 		     uint64_t time);
 
 #endif

@@ -10,8 +10,9 @@
 #include "base/array.h"
 #include "base/base.h"
 
-/* From a record of a thread's registers to that of the switch itself. */
-enum { REGS_NS = 1000000 };
+/* From a record of a thread's registers to that of the switch itself; and how much later than a
+ * thread's end a record of before it may be read, from another CPU's ring. */
+enum { REGS_NS = 1000000, ENDED_NS = 1000000000 };
 
 void wait_table_deinit(struct wait_table *t)
 {
@@ -27,7 +28,7 @@ static struct wait *find(struct wait_table *t, pid_t tid)
 	return i == IDMAP_NONE ? NULL : &t->all[i];
 }
 
-static struct wait *add(struct wait_table *t, pid_t pid, pid_t tid)
+struct wait *wait_table_know(struct wait_table *t, pid_t pid, pid_t tid)
 {
 	struct wait *w = find(t, tid);
 
@@ -55,7 +56,7 @@ static void forget(struct wait_table *t, struct wait *w)
 struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t time,
 			    bool preempted, struct wait *over)
 {
-	struct wait *w = add(t, pid, tid);
+	struct wait *w = wait_table_know(t, pid, tid);
 
 	over->ticks = 0;
 	if (!w)
@@ -66,6 +67,7 @@ struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t
 	else if (w->asleep || time < w->in)
 		return w;
 	w->asleep = true;
+	w->ended = false;
 	w->preempted = preempted;
 	w->tried = w->read = false;
 	w->regs_known = w->regs_ns >= w->in && time - w->regs_ns < REGS_NS;
@@ -78,7 +80,7 @@ struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t
 void wait_table_regs(struct wait_table *t, pid_t tid, uint64_t time, const uint64_t *regs,
 		     size_t n)
 {
-	struct wait *w = add(t, 0, tid);
+	struct wait *w = wait_table_know(t, 0, tid);
 
 	if (!w || n > WAIT_REGS)
 		return;
@@ -98,9 +100,10 @@ void wait_table_in(struct wait_table *t, pid_t tid, uint64_t time, bool ended,
 		*over = *w;
 		w->asleep = false;
 	}
-	w->in = MAX(w->in, time);
-	if (ended)
-		forget(t, w);
+	if (w->in > time)
+		return;
+	w->in = time;
+	w->ended = ended && !w->asleep;
 }
 
 size_t wait_table_tick(struct wait_table *t, uint64_t time, uint64_t distance)
@@ -108,9 +111,13 @@ size_t wait_table_tick(struct wait_table *t, uint64_t time, uint64_t distance)
 	size_t n = 0;
 
 	t->longest = MAX(t->longest, distance);
-	for (size_t i = 0; i < t->n; i++) {
+	for (size_t i = t->n; i--;) {
 		struct wait *w = &t->all[i];
 
+		if (w->ended && w->in + ENDED_NS <= time) {
+			forget(t, w);
+			continue;
+		}
 		if (!w->asleep || w->out >= time)
 			continue;
 		w->ticks++;

@@ -23,6 +23,7 @@ struct wait {
 	pid_t pid, tid;
 	bool asleep;	/* off its CPU since @out; else the rest says nothing */
 	bool preempted; /* it did not want to leave */
+	bool ended;	/* at @in, and forgotten a second later */
 	bool tried;	/* reading its stack has begun: the caller's */
 	bool read;	/* its stack is known: the caller's */
 	bool strange;	/* its process was no target at the last tick: the caller's */
@@ -45,6 +46,9 @@ struct wait_table {
 
 void wait_table_deinit(struct wait_table *t);
 
+/* Thread @tid of @pid (0: not known) has an entry, awake if it had none. NULL: no memory. */
+struct wait *wait_table_know(struct wait_table *t, pid_t pid, pid_t tid);
+
 /* Thread @tid leaves its CPU at @time. *@over: the wait that it was in, as far as was known;
  * ->ticks 0: none. NULL: no memory. */
 struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t time,
@@ -54,7 +58,8 @@ struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t
 void wait_table_regs(struct wait_table *t, pid_t tid, uint64_t time, const uint64_t *regs,
 		     size_t n);
 
-/* It comes onto one, or @ended: its last wait, into *@over. */
+/* It comes onto one, or @ended: its last wait, into *@over. Of who is known, older leavings that are
+ * told later do not count; a newer one is, behind an end, of another thread with that number. */
 void wait_table_in(struct wait_table *t, pid_t tid, uint64_t time, bool ended,
 		   struct wait *over);
 

@@ -238,6 +238,9 @@ static void apply(struct waits *w, const struct wait_message *m)
 		wait_table_regs(&w->table, m->tid, m->time, m->regs, m->n_regs);
 		return;
 	default:
+		/* That it left a CPU before its end may be told later. */
+		if (m->type == WAIT_MSG_ENDED && m->pid)
+			wait_table_know(&w->table, m->pid, m->tid);
 		wait_table_in(&w->table, m->tid, m->time, m->type == WAIT_MSG_ENDED, &over);
 	}
 	give(w, &over, m->time);

@@ -93,8 +93,16 @@ static void waits_are_told(void **state)
 						   .n_regs = arch_host->n_regs,
 						   .time = f->t + 4 });
 	expect_told(&in[0], (struct wait_message){
-				    .type = WAIT_MSG_ENDED, .tid = 93, .time = f->t + 7 });
+				    .type = WAIT_MSG_ENDED, .pid = 90, .tid = 93, .time = f->t + 7 });
 	expect_told(&in[0], (struct wait_message){ 0 });
+	/* Of who is no target any more nothing but that. */
+	f->c.ours = ours_create(NULL);
+	fake_task(f, PERF_RECORD_EXIT, (const uint32_t[]){ 90, 90, 94, 90 }, 8);
+	assert_int_equal(n_waiting(f), 0);
+	expect_told(&in[0], (struct wait_message){
+				    .type = WAIT_MSG_ENDED, .tid = 94, .time = f->t + 8 });
+	ours_destroy(f->c.ours);
+	f->c.ours = NULL;
 	assert_false(post.blind);
 	queue_deinit(&in[0]);
 }

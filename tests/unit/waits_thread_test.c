@@ -607,9 +607,15 @@ static void ends(void **state)
 	post(x, 0, FAKE_TID, out, "out");
 	let_go(x);
 	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, out);
-	wait_post_ended(waits_post(x->w), &x->f->slots[1], FAKE_TID, out + 2000);
+	wait_post_ended(waits_post(x->w), &x->f->slots[1], getpid(), FAKE_TID, out + 2000);
 	let_go(x);
 	expect_over(x, FAKE_TID, out, out + 2000, distance);
+	/* Of one that was not known yet readers of other CPUs may tell later that it left them. */
+	wait_post_ended(waits_post(x->w), &x->f->slots[1], getpid(), FAKE_TID + 2, x->tick - 900);
+	let_go(x);
+	post(x, 0, FAKE_TID + 2, x->tick - x->distance - 1000, "out");
+	let_go(x);
+	expect_none(x);
 	fake_task(x->f, PERF_RECORD_EXIT, ids, x->tick - 5000 - x->f->t);
 	births_note(x->f->c.births, &x->f->slots[0].ring, 0, (const void *)x->f->map[0],
 		    x->f->map[0] + page->data_head - PERF_TRAILER);
