@@ -32,6 +32,7 @@
 	X(late_voluntary, "late: the thread gave up the CPU by itself, not to us")           \
 	X(late_ran, "late: the thread ran again before the walk ended")                      \
 	X(late_unwatched, "of them: maybe, on a CPU that was not watched yet")               \
+	X(late_blind, "of them: maybe, while a ring of ours was too full for more records")  \
 	X(late_unseen, "of them: maybe, after a thread that this kernel hides")              \
 	X(late_noswitch, "late: no proof that the thread left the CPU")                      \
 	X(late_nostop, "late: the signal that stops the thread did not come")                \

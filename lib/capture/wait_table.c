@@ -69,11 +69,11 @@ struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t
 	w->asleep = true;
 	w->ended = false;
 	w->preempted = preempted;
-	w->tried = w->read = false;
+	w->tried = w->read = w->late = false;
 	w->regs_known = w->regs_ns >= w->in && time - w->regs_ns < REGS_NS;
 	w->ticks = 0;
-	w->weight = 0;
-	w->out = time;
+	w->weight = w->given = 0;
+	w->out = w->began = time;
 	return w;
 }
 
@@ -118,7 +118,7 @@ size_t wait_table_tick(struct wait_table *t, uint64_t time, uint64_t distance)
 			forget(t, w);
 			continue;
 		}
-		if (!w->asleep || w->out >= time)
+		if (!w->asleep || w->began >= time)
 			continue;
 		w->ticks++;
 		w->weight += distance;
@@ -127,9 +127,18 @@ size_t wait_table_tick(struct wait_table *t, uint64_t time, uint64_t distance)
 	return n;
 }
 
+void wait_table_anew(const struct wait_table *t, struct wait *w, uint64_t time, struct wait *over)
+{
+	*over = *w;
+	w->given += wait_table_weight(t, w, time);
+	w->tried = w->read = w->late = w->regs_known = false;
+	w->out = time;
+}
+
 uint64_t wait_table_weight(const struct wait_table *t, const struct wait *w, uint64_t end)
 {
-	uint64_t began = MAX(w->out, t->since), length = end > began ? end - began : 0;
+	uint64_t began = MAX(w->began, t->since), length = end > began ? end - began : 0;
+	uint64_t all = w->ticks && length > t->longest ? length : w->weight;
 
-	return w->ticks && length > t->longest ? length : w->weight;
+	return all - MIN(all, w->given);
 }

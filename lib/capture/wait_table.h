@@ -26,10 +26,13 @@ struct wait {
 	bool ended;	/* at @in, and forgotten a second later */
 	bool tried;	/* reading its stack has begun: the caller's */
 	bool read;	/* its stack is known: the caller's */
+	bool late;	/* it may have run before it was read: the caller's */
 	bool strange;	/* its process was no target at the last tick: the caller's */
 	bool regs_known;
 	uint32_t ticks; /* that fell into it */
 	uint64_t out;
+	uint64_t began;		  /* @out, but before the first wait_table_anew() */
+	uint64_t given;		  /* what it stood for until the last one, ns */
 	uint64_t regs_ns;	  /* when the registers were those of @regs; 0: not known */
 	uint64_t in;		  /* when it came onto a CPU last; 0: not seen */
 	uint64_t weight;	  /* the distances of those ticks, ns */
@@ -58,13 +61,18 @@ struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t
 void wait_table_regs(struct wait_table *t, pid_t tid, uint64_t time, const uint64_t *regs,
 		     size_t n);
 
-/* It comes onto one, or @ended: its last wait, into *@over. Of who is known, older leavings that are
- * told later do not count; a newer one is, behind an end, of another thread with that number. */
+/* It comes onto one, or @ended: its last wait, into *@over. Of who is known, older leavings that
+ * are told later do not count; a newer one is, behind an end, of another thread with that
+ * number. */
 void wait_table_in(struct wait_table *t, pid_t tid, uint64_t time, bool ended,
 		   struct wait *over);
 
 /* A tick at @time, @distance behind the last one. How many are taken by it. */
 size_t wait_table_tick(struct wait_table *t, uint64_t time, uint64_t distance);
+
+/* @w, which sleeps, counts as another wait since @time, of which nothing older is known; *@over: as
+ * it was until then. Both together stand for what it stood for. */
+void wait_table_anew(const struct wait_table *t, struct wait *w, uint64_t time, struct wait *over);
 
 /* What a wait that ended at @end stands for, ns; 0: it was not taken. */
 uint64_t wait_table_weight(const struct wait_table *t, const struct wait *w, uint64_t end);

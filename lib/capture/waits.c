@@ -114,7 +114,7 @@ static void give(struct waits *w, const struct wait *wait, uint64_t end)
 
 	if (wait->ticks && wait->read)
 		give_read(w, wait, end, weight);
-	else if (wait->ticks)
+	else if (wait->ticks && weight)
 		give_unread(w, wait, end, weight);
 }
 
@@ -310,15 +310,22 @@ static bool place_of(const struct wait *wait, const struct proc_wait *at,
 	return at->sp;
 }
 
+static bool is_asleep(const struct wait *wait)
+{
+	char state = proc_state(wait->pid, wait->tid);
+
+	return state == 'S' || state == 'D' || is_stopped(state);
+}
+
 /* Whether it slept until now. A thread that this kernel hides may have left no record. */
 static void prove(struct reader *r, struct walk *walk, const struct wait *wait)
 {
 	const bool asks = r->c->switches_hidden && !wait->preempted;
-	const char state = asks ? proc_state(wait->pid, wait->tid) : 0;
+	const bool sleeps = !asks || is_asleep(wait);
 	uint64_t hidden = wait->out | 4095; /* records of leaving are so exact */
 
 	r->c->capture->release(r, walk);
-	if (asks && state != 'S' && state != 'D' && !is_stopped(state))
+	if (!sleeps)
 		walk->ran = true;
 	if (r->c->switches_hidden && proof_left_another(r->c, r->slot, wait->tid, hidden))
 		walk->ran = true;
@@ -379,6 +386,7 @@ static void read_one(struct waits *w, struct wait *wait)
 
 	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
 	wait->tried = true; /* and no more, if that hangs */
+	wait->late = false;
 	r->wait = what_for(r, wait, &at);
 	*p = (struct pending){ .s = { .time = wait->out,
 				      .pid = wait->pid,
@@ -398,10 +406,24 @@ static void read_one(struct waits *w, struct wait *wait)
 		prove(r, &walk, wait);
 		hold_judge(r, &walk);
 		wait->tried = !walk.undecided;
+		wait->late = walk.latest != JUDGE_EXACT && !wait->preempted;
 	}
 	wait->read = true;
 	epoch_leave(&r->slot->targets);
 	emit_codes_gone(r);
+}
+
+/* Nobody could tell whether it had slept until it was read, as where a ring was too full, and no
+ * switch of it was told since: where it sleeps now is known of another wait that begins now. */
+static void begin_anew(struct waits *w, struct wait *wait)
+{
+	uint64_t now = now_ns();
+	struct wait over;
+
+	if (!is_asleep(wait))
+		return;
+	wait_table_anew(&w->table, wait, now, &over);
+	give(w, &over, now);
 }
 
 /* Whoever sleeps since before the recording began will still do so later. */
@@ -412,12 +434,14 @@ static bool is_fresh(const struct waits *w, const struct wait *wait)
 
 /* True: it is time to read its stack. Where its program was not known yet it is read once more,
  * after 1, 2, 4 and so on ticks, and at the end; what comes later takes the place of what was
- * read. */
+ * read. Where that was late it begins anew then, but not at the end. */
 static bool is_due(const struct waits *w, const struct wait *wait)
 {
-	if (!wait->asleep || !wait->ticks || wait->tried)
+	bool again = !(wait->ticks & (wait->ticks - 1)), last = atomic_load(&w->stop);
+
+	if (!wait->asleep || !wait->ticks || (wait->tried && (!wait->late || last)))
 		return false;
-	return !wait->read || !(wait->ticks & (wait->ticks - 1)) || atomic_load(&w->stop);
+	return !wait->read || again || last;
 }
 
 /* Those that were taken and are not read, until we have used so much CPU time; who is left
@@ -435,7 +459,10 @@ static void read_some(struct waits *w, bool fresh, uint64_t until)
 			w->turn = (w->turn + i) % n;
 			return;
 		}
-		read_one(w, wait);
+		if (wait->tried)
+			begin_anew(w, wait);
+		else
+			read_one(w, wait);
 	}
 }
 

@@ -109,11 +109,16 @@ void proof_opened(struct reader_config *c, pid_t tid)
 }
 
 /* @opening is looked at first: as it ends the time is noted. */
+bool proof_seen_noted(struct reader_config *c, pid_t tid, uint64_t since)
+{
+	return atomic_load(&c->opening) == tid ||
+	       atomic_load_explicit(noted(c->last_in, tid), memory_order_acquire) > since;
+}
+
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since)
 {
 	work_add(WORK_foreign, 3);
-	return atomic_load(&c->opening) == tid ||
-	       atomic_load_explicit(noted(c->last_in, tid), memory_order_acquire) > since ||
+	return proof_seen_noted(c, tid, since) ||
 	       atomic_load_explicit(&c->blind_ns, memory_order_acquire) > since;
 }
 

@@ -86,7 +86,8 @@ void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to);
 bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
 		       pid_t tid, uint64_t since);
 
-/* The same for what was noted. */
+/* The same for what was noted. Not only that nobody can tell: */
+bool proof_seen_noted(struct reader_config *c, pid_t tid, uint64_t since);
 bool proof_ran_noted(struct reader_config *c, pid_t tid, uint64_t since);
 
 /* The events of @tid are being opened, one after the other, while it runs: what it does until

@@ -178,14 +178,30 @@ static void ran_as_noted(void **state)
 	assert_string_equal(fake_next(f), "late a3 b3");
 	assert_int_equal(fake_counted(f, late_ran), 1);
 	assert_int_equal(fake_counted(f, late_unwatched), 0);
+	assert_int_equal(fake_counted(f, late_blind), 0);
 	/* Before it left. */
 	f->t += 1000000;
 	for (size_t i = 0; i < LAST_IN; i++)
 		f->c.last_in[i] = f->t + 10 * US;
+	f->c.blind_ns = f->t + 10 * US;
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, 10 * US);
 	fake_run(f);
 	assert_string_equal(fake_next(f), "exact a3 b3");
+}
+
+/* A ring was too full for all records: nothing would tell. */
+static void ran_blind(void **state)
+{
+	struct fake *f = *state;
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	f->c.blind_ns = f->t + 11 * US;
+	fake_run(f);
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(fake_counted(f, late_ran), 1);
+	assert_int_equal(fake_counted(f, late_blind), 1);
 }
 
 /* A CPU whose events are not open yet: nothing would tell. */
@@ -447,6 +463,7 @@ int main(void)
 		FAKE_TEST(ran_elsewhere),
 		FAKE_TEST(ran_on_the_first_cpu),
 		FAKE_TEST(ran_as_noted),
+		FAKE_TEST(ran_blind),
 		FAKE_TEST(ran_unwatched),
 		FAKE_TEST(earlier_with_later),
 		FAKE_TEST(witness),

@@ -45,9 +45,9 @@ static void a_wait_is_what_lies_between_two_switches(void **state)
 	wait_table_deinit(&t);
 }
 
-/* What readers tell of before a thread's end may come behind it, from another CPU: it sleeps no more.
- * What it tells of later is of another thread with that number, as after an exec by a thread that is
- * not the first one. */
+/* What readers tell of before a thread's end may come behind it, from another CPU: it sleeps no
+ * more. What is told of later is of another thread with that number, as after an exec by one that
+ * is not the first. */
 static void what_comes_behind_an_end(void **state)
 {
 	enum { KNOWN = 5, UNKNOWN, SECOND = 1000000000 };
@@ -228,12 +228,53 @@ static void weights(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct wait_table t = { .longest = 100, .since = rows[i].since };
 
-		w.out = rows[i].out;
+		w.began = rows[i].out;
 		if (wait_table_weight(&t, &w, rows[i].end) != rows[i].weight)
 			fail_msg("row %zu", i);
 	}
-	w = (struct wait){ .out = 1000 }; /* not taken */
+	w = (struct wait){ .began = 1000 }; /* not taken */
 	assert_int_equal(0, wait_table_weight(&(struct wait_table){ 0 }, &w, 5000));
+}
+
+/* A wait that counts as two stands for what it would have stood for as one. */
+static void waits_that_begin_anew(void **state)
+{
+	static const struct {
+		uint64_t anew, end, weight[2];
+	} rows[] = {
+		{ 1510, 1900, { 510, 390 } }, /* longer than the longest distance */
+		{ 1210, 1250, { 200, 0 } },
+		{ 1210, 1550, { 200, 350 } },
+	};
+	const uint64_t regs[1] = { 7 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wait_table t = { .longest = 300 };
+		struct wait over, *w;
+
+		wait_table_regs(&t, 5, 1000, regs, 1);
+		w = wait_table_out(&t, 1, 5, 1000, false, &over);
+		wait_table_tick(&t, 1200, 200);
+		w->tried = w->read = w->late = true;
+		wait_table_anew(&t, w, rows[i].anew, &over);
+		assert_int_equal(1000, over.out);
+		assert_true(over.read && over.regs_known);
+		assert_int_equal(rows[i].weight[0], wait_table_weight(&t, &over, rows[i].anew));
+		assert_false(w->tried || w->read || w->late || w->regs_known);
+		/* Its end is behind that; ticks may be told late. */
+		assert_int_equal(1, wait_table_tick(&t, rows[i].anew - 5, 0));
+		wait_table_in(&t, 5, rows[i].anew - 1, false, &over);
+		assert_int_equal(0, over.ticks);
+		wait_table_in(&t, 5, rows[i].end, false, &over);
+		assert_int_equal(rows[i].anew, over.out);
+		assert_int_equal(rows[i].weight[1], wait_table_weight(&t, &over, rows[i].end));
+		/* The next one is another. */
+		w = wait_table_out(&t, 1, 5, 3000, false, &over);
+		wait_table_tick(&t, 3001, 60);
+		assert_int_equal(60, wait_table_weight(&t, w, 3002));
+		wait_table_deinit(&t);
+	}
 }
 
 static uint64_t draw(uint64_t *state, uint64_t below)
@@ -393,6 +434,7 @@ int main(void)
 		cmocka_unit_test(registers_of_this_time),
 		cmocka_unit_test(comings),
 		cmocka_unit_test(weights),
+		cmocka_unit_test(waits_that_begin_anew),
 		cmocka_unit_test(what_is_taken_stands_for_all),
 		cmocka_unit_test(a_stack_is_kept_until_its_wait_is_over),
 		cmocka_unit_test(deep_stacks_of_many_waits),

@@ -1102,6 +1102,109 @@ static void ends_late(void **state)
 	assert_string_equal("over", next(x, &over));
 }
 
+/* The sleeper leaves as @what says, and a ring that is too full may have dropped that it came back:
+ * what is read is late. */
+static void leave_blind(struct fix *x, const char *what)
+{
+	uint64_t out = x->tick - 1000;
+
+	post(x, 0, others.sleeper, out, what);
+	while (x->f->page[1].data_head <= FAKE_RING - PERF_RECORD_BYTES)
+		fake_switch(x->f, 1, PERF_RECORD_MISC_SWITCH_OUT, FAKE_TID + 9, 0);
+	let_go(x);
+	x->f->page[1].data_tail = x->f->page[1].data_head;
+	expect_sample(x, *what == 'o' ? "late sleep" : "late runnable", others.sleeper, out);
+	expect_none(x);
+	assert_int_equal(1, fake_counted(x->f, late_blind));
+}
+
+/* The wait that was late until now begins anew now, and is read. */
+static void expect_anew(struct fix *x, uint64_t out)
+{
+	uint64_t before = now_ns(), anew;
+	struct q_wait over;
+
+	let_go(x);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(out, over.out);
+	assert_in_range(over.time, before, now_ns());
+	assert_int_equal(over.time - out, over.weight);
+	expect_none(x);
+	anew = over.time;
+	let_go(x);
+	expect_sample(x, "nopython sleep", others.sleeper, anew);
+	let_go(x);
+	let_go(x);
+	expect_none(x);
+	end(x);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(anew, over.out);
+	assert_int_equal(over.time - anew, over.weight);
+}
+
+/* Who sleeps still when rings are read again does not stay late. */
+static void a_wait_that_a_full_ring_hid(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out;
+	pthread_t t[2];
+
+	start_others(t);
+	end_runner(t);
+	begin(x);
+	out = x->tick - 1000;
+	leave_blind(x, "out");
+	expect_anew(x, out);
+	expect_none(x);
+	assert_int_equal(1, fake_counted(x->f, late_blind));
+	end_sleeper(t);
+}
+
+/* The same where its reader has emptied that ring meanwhile. Of a thread that is not seen to sleep
+ * nothing more is known. */
+static void a_wait_that_a_full_ring_had_hidden(void **state)
+{
+	struct fix *x = *state;
+	struct q_wait over;
+	uint64_t out;
+	pthread_t t[2];
+
+	start_others(t);
+	begin(x);
+	out = x->tick - 1000;
+	post(x, 0, others.sleeper, out, "out");
+	post(x, 0, others.runner, out, "out");
+	x->f->c.blind_ns = now_ns();
+	let_go(x);
+	expect_sample(x, "late sleep", others.sleeper, out);
+	assert_non_null(strstr(next(x, &over), "late "));
+	assert_int_equal(2, fake_counted(x->f, late_blind));
+	expect_anew(x, out);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(others.runner, over.tid);
+	assert_int_equal(out, over.out);
+	expect_none(x);
+	end_runner(t);
+	end_sleeper(t);
+}
+
+/* Nor of one that wants a CPU: that it has none does not show. */
+static void who_wants_a_cpu_stays_late(void **state)
+{
+	struct fix *x = *state;
+	pthread_t t[2];
+
+	start_others(t);
+	end_runner(t);
+	begin(x);
+	leave_blind(x, "preempted");
+	for (int tick = 2; tick <= 5; tick++) {
+		let_go(x);
+		expect_none(x);
+	}
+	end_sleeper(t);
+}
+
 /* The read that hung ends, of which whoever left the process alone is told. */
 static void expect_returned(struct fix *x)
 {
@@ -1275,6 +1378,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_joins_again_asleep_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_joins_asleep_and_ends_has_no_wait, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_wait_that_a_full_ring_hid, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_wait_that_a_full_ring_had_hidden, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_wants_a_cpu_stays_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs_at_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs, setup, teardown),
 		cmocka_unit_test_setup_teardown(nobody_reads, setup, teardown),
