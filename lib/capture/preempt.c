@@ -193,11 +193,20 @@ static const char *preempt_stall(char *buf, size_t size)
 	return buf;
 }
 
+/* Urgent first: on a CPU where others run it may not get to anything soon. */
 static int preempt_thread_begin(const struct preempt_plan *p, int cpu)
 {
-	int r = cpus_has(&p->targets.spared, cpu) ? -EACCES : cpus_pin_thread(cpu);
+	int policy = sched_getscheduler(0) | SCHED_RESET_ON_FORK, fifo, pinned;
+	struct sched_param was = { 0 };
 
-	return r < 0 ? r : become_fifo(p->priority, SCHED_RESET_ON_FORK);
+	if (cpus_has(&p->targets.spared, cpu))
+		return -EACCES;
+	sched_getparam(0, &was);
+	fifo = become_fifo(p->priority, SCHED_RESET_ON_FORK);
+	pinned = cpus_pin_thread(cpu);
+	if (pinned < 0 && fifo == 0)
+		sched_setscheduler(0, policy, &was);
+	return pinned < 0 ? pinned : fifo;
 }
 
 static int preempt_waits_begin(const struct preempt_plan *p)

@@ -21,6 +21,7 @@ static struct {
 	bool fake; /* else all is as it is */
 	int most;  /* real-time priority that may be had; 0: none */
 	int policy, priority;
+	int policy_there; /* as it went to the CPUs where it is */
 	int cpu;
 	size_t n_set, n_tries; /* policies that were set; of SCHED_FIFO, or refused */
 	struct cpus allowed, kept;
@@ -115,6 +116,7 @@ int sched_setaffinity(pid_t pid, size_t n, const cpu_set_t *set)
 		return -1;
 	}
 	machine.kept = want;
+	machine.policy_there = machine.policy;
 	return 0;
 }
 

@@ -211,8 +211,8 @@ static void limits_on_running(void **state)
 	assert_int_equal(0, machine.n_limits);
 }
 
-/* A reader goes to its CPU first and is urgent there; where it may not go it stays what it
- * is. Its children are not urgent. */
+/* A reader is urgent before it goes to its CPU, where it may not run soon else; where it may not go
+ * it becomes again what it was. Its children are not urgent. */
 static void where_readers_go(void **state)
 {
 	struct preempt_plan plan = { .priority = 7 };
@@ -223,11 +223,19 @@ static void where_readers_go(void **state)
 	assert_true(same_cpus(&machine.kept, &two));
 	assert_int_equal(SCHED_FIFO | SCHED_RESET_ON_FORK, machine.policy);
 	assert_int_equal(7, machine.priority);
-	machine_begin(99);
-	assert_int_equal(-EINVAL, capture_preempt.thread_begin(&plan, 5));
-	assert_int_equal(0, machine.n_set);
+	assert_int_equal(SCHED_FIFO | SCHED_RESET_ON_FORK, machine.policy_there);
+	for (int was = 0; was < 8; was += 7) {
+		machine_begin(99);
+		machine.policy = was ? SCHED_FIFO : SCHED_OTHER;
+		machine.priority = was;
+		assert_int_equal(-EINVAL, capture_preempt.thread_begin(&plan, 5));
+		assert_int_equal((was ? SCHED_FIFO : SCHED_OTHER) | SCHED_RESET_ON_FORK,
+				 machine.policy);
+		assert_int_equal(was, machine.priority);
+	}
 	machine_begin(6);
 	assert_int_equal(-EPERM, capture_preempt.thread_begin(&plan, 2));
+	assert_true(same_cpus(&machine.kept, &two));
 	/* The thread that reads who sleeps is as urgent, and may run anywhere. */
 	machine_begin(99);
 	assert_int_equal(0, capture_preempt.waits_begin(&plan));
