@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #include "sys/cpus.h"
 #include "base/nudge.h"
@@ -89,9 +90,13 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 	return any || r->n_pend;
 }
 
+/* It has the nice of the control thread, which is urgent: so it begins soon on a busy machine, but
+ * does not go before others for good. */
 static void begin(struct reader *r)
 {
 	r->unfit = r->c->capture->thread_begin(r->c->plan, r->slot->cpu) < 0;
+	if ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_FIFO)
+		setpriority(PRIO_PROCESS, 0, r->c->nice);
 }
 
 /* Switch records do not wake us, nor do samples that stop nobody: look now and then, so that

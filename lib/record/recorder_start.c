@@ -7,7 +7,6 @@
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "capture/reader.h"
@@ -263,6 +262,7 @@ static int fill_config(struct recorder *r, struct sink *const *sinks, size_t n_s
 
 	c->session = r->session;
 	c->hold_budget = r->o.hold_budget;
+	c->nice = r->nice;
 	c->sample_type = r->session->events[0].attr.sample_type;
 	c->witness = r->attach.witness;
 	c->counter = r->attach.counter;
@@ -422,11 +422,8 @@ static int start_readers(struct recorder *r, struct err *err)
 
 	nudge_init();
 	sem_init(&r->config.all_ready, 0, 0);
-	/* Threads inherit it: readers do not go before others for good. */
-	setpriority(PRIO_PROCESS, 0, r->nice);
 	for (size_t i = 0; ret == 0 && i < r->config.n_slots; i++)
 		ret = reader_start(&r->config, &r->config.slots[i]);
-	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	if (ret < 0)
 		return not_started("the readers", err);
 	await_readers(r);

@@ -36,6 +36,7 @@ struct reader_config {
 	bool witness;	      /* event n_events: perf_event_witness() */
 	bool counter;	      /* its records and samples hold a count of user instructions */
 	bool tape;
+	int nice;	      /* of readers that are not more urgent: the user's */
 	bool only_gil;	      /* samples of threads that have not the GIL are left out */
 	bool native;	      /* what unwinding needs goes to the resolver */
 	uint32_t stack_bytes; /* asked for with each sample */

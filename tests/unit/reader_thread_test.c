@@ -281,6 +281,46 @@ static void a_reader_that_is_moved_at_its_end(void **state)
 	assert_true(place.unfit_at_end);
 }
 
+/* --- how urgent it is --- */
+
+static struct {
+	int policy, nice;
+} urgency;
+
+int sched_getscheduler(pid_t pid)
+{
+	return urgency.policy;
+}
+
+int setpriority(__priority_which_t which, id_t who, int nice)
+{
+	assert_int_equal(0, who);
+	urgency.nice = nice;
+	return 0;
+}
+
+static bool end_at_once(struct fake *f, struct reader *r, unsigned i)
+{
+	return false;
+}
+
+/* Whom its capture does not make more urgent than all has the user's nice. */
+static void who_is_as_nice_as_its_user(void **state)
+{
+	static const int policies[] = { SCHED_OTHER, SCHED_BATCH | SCHED_RESET_ON_FORK,
+					SCHED_FIFO | SCHED_RESET_ON_FORK };
+	enum { NICE = 7, NOT_SET = 99 };
+	struct fake *f = *state;
+
+	f->c.nice = NICE;
+	for (size_t i = 0; i < ARRAY_SIZE(policies); i++) {
+		urgency.policy = policies[i];
+		urgency.nice = NOT_SET;
+		live(f, end_at_once);
+		assert_int_equal(i < 2 ? NICE : NOT_SET, urgency.nice);
+	}
+}
+
 /* --- what it says of itself --- */
 
 static bool nothing(struct fake *f, struct reader *r, unsigned i)
@@ -688,6 +728,7 @@ int main(void)
 		FAKE_TEST(how_long_it_sleeps_between_threads),
 		FAKE_TEST(the_budget_of_a_second),
 		FAKE_TEST(a_reader_that_is_moved),
+		FAKE_TEST(who_is_as_nice_as_its_user),
 		FAKE_TEST(a_reader_that_is_moved_at_its_end),
 		FAKE_TEST(the_last_one_that_is_ready),
 		FAKE_TEST(by_when_its_ring_was_empty),
