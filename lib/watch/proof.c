@@ -43,9 +43,10 @@ static _Atomic uint64_t *noted(_Atomic uint64_t *table, pid_t tid)
 static const uint64_t OUT_CPUS = (1 << 12) - 1;
 
 /* A ring with less room than the longest record needs may have dropped any. */
-static bool may_have_dropped(const struct perf_ring *r, uint64_t tail, uint64_t head)
+static bool may_have_dropped(const struct reader_config *c, const struct perf_ring *r,
+			     uint64_t tail, uint64_t head)
 {
-	return head - tail > r->size - PERF_RECORD_BYTES;
+	return head - tail > r->size - (c->record_bytes ?: PERF_RECORD_BYTES);
 }
 
 /* A CPU that goes offline loses the events that see all it runs (perf_event_exit_cpu()), and
@@ -92,7 +93,7 @@ void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to)
 	perf_ring_consume(&slot->ring, to);
 	/* Until there was room; so the head is looked at after that. */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (may_have_dropped(&slot->ring, tail, perf_ring_head(&slot->ring)))
+	if (may_have_dropped(c, &slot->ring, tail, perf_ring_head(&slot->ring)))
 		clock_raise(&c->blind_ns, now_ns());
 	atomic_store(&slot->dropping, false);
 }
@@ -170,7 +171,7 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 	 * moved on meanwhile and the kernel wrote over what we read: then there was more
 	 * from @tail on than a ring holds. */
 	head = perf_ring_head(&slot->ring);
-	return ran || may_have_dropped(&slot->ring, tail, head) || atomic_load(&slot->dropping);
+	return ran || may_have_dropped(c, &slot->ring, tail, head) || atomic_load(&slot->dropping);
 }
 
 bool proof_inherits(const struct reader_config *c, pid_t pid, pid_t ppid, uint64_t time)

@@ -40,6 +40,7 @@ struct reader_config {
 	bool only_gil;	      /* samples of threads that have not the GIL are left out */
 	bool native;	      /* what unwinding needs goes to the resolver */
 	uint32_t stack_bytes; /* asked for with each sample */
+	uint32_t record_bytes; /* perf_record_longest(); 0: PERF_RECORD_BYTES */
 	size_t queue_bytes;   /* of each reader's queue, a power of two */
 	size_t room_bytes;    /* reader_bytes() */
 	bool follow;	      /* unknown processes are children to take up */

@@ -7,6 +7,7 @@
 #include "unit.h"
 #include "base/base.h"
 #include "perf_event.h"
+#include "sample/perf_decode.h"
 
 static struct perf_event_attr attr_of(const char *name, const struct perf_options *o)
 {
@@ -32,6 +33,22 @@ static void samples_are_immediate(void **state)
 		assert_true(a.use_clockid && a.clockid == CLOCK_MONOTONIC);
 		assert_true(a.sample_type & PERF_SAMPLE_STACK_USER);
 	}
+}
+
+/* No record of ours needs more room than that: of a mapped file's path, or of a stack and as long a
+ * chain as the kernel gives. */
+static void records_have_a_longest(void **state)
+{
+	enum { STACK = 16 << 10, MMAP = 8 + 64 + 4096 + PERF_TRAILER, LOST = 24 + PERF_TRAILER };
+	size_t chain = 8 * ((size_t)perf_event_sysctl("perf_event_max_stack", 0) +
+			    (size_t)perf_event_sysctl("perf_event_max_contexts_per_stack", 0)),
+	       least = perf_record_longest(0);
+
+	assert_true(least >= MIN(MMAP + LOST + chain, (size_t)PERF_RECORD_BYTES));
+	assert_int_equal(MIN(least + STACK, (size_t)PERF_RECORD_BYTES), perf_record_longest(STACK));
+	assert_int_equal(PERF_RECORD_BYTES, perf_record_longest(65528));
+	if (chain <= 8 * (127 + 8)) /* as kernels have it */
+		assert_true(perf_record_longest(STACK) < 32 << 10);
 }
 
 static void triggers_take_each(void **state)
@@ -164,6 +181,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_begin_anywhere),
 		cmocka_unit_test(samples_are_immediate),
+		cmocka_unit_test(records_have_a_longest),
 		cmocka_unit_test(triggers_take_each),
 		cmocka_unit_test(members_are_read),
 		cmocka_unit_test(openings_differ),

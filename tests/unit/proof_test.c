@@ -239,6 +239,32 @@ static void near_full_ring(void **state)
 	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 }
 
+/* Records are not longer than they can be: a small ring of which half is unread, as when the kernel
+ * wakes its reader, has lost none. */
+static void near_full_small_ring(void **state)
+{
+	enum { SMALL = RING / 2, LONGEST = 24 << 10 };
+	struct fake *f = *state;
+	uint64_t before = now_ns(), cursor;
+
+	f->slot.ring.size = SMALL;
+	f->config.record_bytes = LONGEST;
+	ring_at(f, 0, 0);
+	while (f->page.data_head + 40 <= SMALL - LONGEST)
+		ring_switch(f, OUT, TID, 900);
+	cursor = 0;
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+	ring_switch(f, OUT, TID, 900);
+	cursor = 0;
+	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+	ring_at(f, SMALL - LONGEST, 0);
+	proof_consume(&f->config, &f->slot, SMALL - LONGEST);
+	assert_false(proof_ran_noted(&f->config, TID, before));
+	ring_at(f, SMALL - LONGEST + 8, 0);
+	proof_consume(&f->config, &f->slot, SMALL - LONGEST + 8);
+	assert_true(proof_ran_noted(&f->config, TID, before));
+}
+
 /* Overwritten while we looked: no header there makes sense, or all of them do. */
 static void overwritten_ring(void **state)
 {
@@ -837,6 +863,7 @@ int main(void)
 		TEST(empty_ring),
 		TEST(taken_out_is_skipped),
 		TEST(near_full_ring),
+		TEST(near_full_small_ring),
 		TEST(overwritten_ring),
 		TEST(odd_sizes_at_the_end),
 		TEST(a_look_for_one_thread_notes_all),
