@@ -147,12 +147,17 @@ bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t 
 	for (pos = MAX(*cursor, tail); pos < head;) {
 		struct perf_event_header h =
 			perf_ring_peek(&slot->ring, pos, end, sizeof(end));
+		uint64_t taken;
 
 		work_add(WORK_records, 1);
 		atomic_thread_fence(memory_order_acquire);
-		/* Nobody has taken it from the ring meanwhile, so it was not overwritten. */
-		if (perf_ring_tail(&slot->ring) > pos || h.size < sizeof(h) ||
-		    (h.size % 8 && h.type != PERF_RECORD_SAMPLE))
+		/* What its owner has taken from the ring meanwhile may be overwritten, and is noted. */
+		taken = perf_ring_tail(&slot->ring);
+		if (taken > pos) {
+			pos = taken;
+			continue;
+		}
+		if (h.size < sizeof(h) || (h.size % 8 && h.type != PERF_RECORD_SAMPLE))
 			return true;
 		if (proof_is_switch(&h, end, &sw) && sw.out) {
 			proof_note_out(c, slot, sw.tid, sw.time);

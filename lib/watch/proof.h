@@ -81,8 +81,8 @@ void proof_consume(struct reader_config *c, struct cpu_slot *slot, uint64_t to);
 /* Has @tid come onto @slot's CPU after @since, as far as the unread part of its ring from
  * *@cursor on can tell? *@cursor moves to the end of what was looked at, which is not looked
  * at again for any thread: so all that came onto the CPU or left it is noted, as by
- * proof_note_in(), and what births_note() notes. Also true when that can't be told (records
- * overwritten). */
+ * proof_note_in(), and what births_note() notes. So has its owner of what it takes out meanwhile:
+ * proof_ran_noted() is asked afterwards. Also true when that can't be told. */
 bool proof_ran_in_ring(struct reader_config *c, struct cpu_slot *slot, uint64_t *cursor,
 		       pid_t tid, uint64_t since);
 

@@ -742,19 +742,21 @@ static void births_that_are_no_longer_there(void **state)
 }
 
 static struct fake *overwriting;
+static uint64_t overwriting_to; /* 0: all */
 
-/* The page is read for the first time: just before, its reader has taken all, and the kernel has
- * written over it. */
+/* The page is read for the first time: just before, its reader has taken what is there, and the kernel
+ * has written over it. */
 static void overwrite(int sig)
 {
 	(void)sig;
 	mprotect(overwriting->map + PAGE, PAGE, PROT_READ | PROT_WRITE);
 	memset(overwriting->map + PAGE, 0xff, PAGE);
-	overwriting->page.data_tail = overwriting->page.data_head;
+	overwriting->page.data_tail = overwriting_to ?: overwriting->page.data_head;
 }
 
 /* Nothing of a record is noted that was overwritten while it was copied: neither that any thread
- * came onto a CPU at the end of all time, nor that any process became another program then. */
+ * came onto a CPU at the end of all time, nor that any process became another program then. What it
+ * told has its reader noted, so that it does not make anybody look like having run. */
 static void records_that_are_overwritten(void **state)
 {
 	struct fake *f = overwriting = *state;
@@ -771,13 +773,34 @@ static void records_that_are_overwritten(void **state)
 		ring_at(f, at, at);
 		ring_write(f, r[i].bytes, r[i].n);
 		assert_int_equal(mprotect(f->map + PAGE, PAGE, PROT_NONE), 0);
-		assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+		assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 		assert_int_equal(f->page.data_tail, f->page.data_head);
 	}
 	for (size_t i = 0; i < LAST_IN; i++)
 		assert_int_equal(f->config.last_in[i], 0);
 	assert_int_equal(births_execed(f->config.births, -1), 0);
 	births_destroy(f->config.births);
+	sigaction(SIGSEGV, &was, NULL);
+}
+
+/* What its reader has not taken yet is looked at. */
+static void records_behind_those_that_are_overwritten(void **state)
+{
+	struct fake *f = overwriting = *state;
+	struct sigaction act = { .sa_handler = overwrite }, was;
+	uint64_t cursor = 0;
+
+	assert_int_equal(sigaction(SIGSEGV, &act, &was), 0);
+	ring_at(f, PAGE, PAGE);
+	ring_switch(f, OUT, TID, 900);
+	ring_at(f, 2 * PAGE, PAGE);
+	ring_switch(f, IN, TID, 2000);
+	assert_int_equal(mprotect(f->map + PAGE, PAGE, PROT_NONE), 0);
+	overwriting_to = 2 * PAGE;
+	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+	overwriting_to = 0;
+	assert_int_equal(cursor, f->page.data_head);
+	assert_true(proof_ran_noted(&f->config, TID, 1999));
 	sigaction(SIGSEGV, &was, NULL);
 }
 
@@ -882,6 +905,7 @@ int main(void)
 		TEST(births_in_another_ring),
 		TEST(births_that_are_no_longer_there),
 		TEST(records_that_are_overwritten),
+		TEST(records_behind_those_that_are_overwritten),
 		TEST(who_inherits),
 		TEST(births_in_all_other_rings),
 		cmocka_unit_test(without_tables),
