@@ -152,10 +152,11 @@ static bool wake_readers(struct waits *w)
 		if (perf_ring_tail(&s->ring) != heads[i] && w->post.poke[i] >= 0)
 			eventfd_write(w->post.poke[i], 1);
 	}
+	/* Others may have had our CPU for all of that time: readers get a moment of it too. */
 	while (is_behind(w, heads, n)) {
-		if (now_ns() >= end)
-			return false;
 		nanosleep(&step, NULL);
+		if (now_ns() >= end)
+			return !is_behind(w, heads, n);
 	}
 	return true;
 }

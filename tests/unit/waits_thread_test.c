@@ -36,6 +36,7 @@ static struct {
 	uint64_t cpu, cpu_step; /* ns of CPU time, and how many each look at it takes */
 	int busy; /* so often its end is waited for in vain */
 	void (*on_nap)(void);
+	void (*on_nap_late)(void); /* the same, behind more time than readers have */
 	void *arg;
 	_Atomic bool hangs; /* reads do, until the other end of this is closed */
 	_Atomic bool hung; /* one does */
@@ -73,6 +74,20 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 	while (!gate.nudged && !gate.open && sem_wait(&gate.go) < 0)
 		gate.nudged = !gate.deaf;
 	return gate.nudged ? EINTR : 0;
+}
+
+/* As it wakes a reader. */
+int eventfd_write(int fd, eventfd_t n)
+{
+	int (*f)(int, eventfd_t) = dlsym(RTLD_NEXT, "eventfd_write");
+
+	if (gate.on_nap_late) {
+		usleep(5000);
+		now_ns();
+		gate.on_nap = gate.on_nap_late;
+		gate.on_nap_late = NULL;
+	}
+	return f(fd, n);
 }
 
 static bool no_thread;
@@ -787,6 +802,20 @@ static void readers_pass_on_what_they_have(void **state)
 	assert_int_equal(x->tick - x->distance, waits_told_ns(x->w));
 }
 
+/* They get a moment also where it had no CPU itself for as long as it waits for them. */
+static void readers_that_are_woken_late(void **state)
+{
+	struct fix *x = *state;
+
+	begin(x);
+	x->f->page[1].data_head = 8;
+	gate.arg = x;
+	gate.on_nap_late = reader_comes;
+	let_go(x);
+	expect_sample(x, "exact a3 b3 sleep", FAKE_TID, x->tick - x->distance - 1000);
+	assert_int_equal(x->tick - x->distance, waits_told_ns(x->w));
+}
+
 /* Also the reader of a CPU whose slot was made when waits were read already. */
 static void reader_of_a_later_cpu(void **state)
 {
@@ -1364,6 +1393,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_has_its_turn, setup, teardown),
 		cmocka_unit_test_setup_teardown(readers_pass_on_what_they_have, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(readers_that_are_woken_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(reader_of_a_later_cpu, setup, teardown),
 		cmocka_unit_test_setup_teardown(messages_without_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(messages_without_memory, setup, teardown),
