@@ -69,7 +69,7 @@ struct wait *wait_table_out(struct wait_table *t, pid_t pid, pid_t tid, uint64_t
 	w->asleep = true;
 	w->ended = false;
 	w->preempted = preempted;
-	w->tried = w->read = w->late = false;
+	w->tried = w->read = w->late = w->doubtful = false;
 	w->regs_known = w->regs_ns >= w->in && time - w->regs_ns < REGS_NS;
 	w->ticks = 0;
 	w->weight = w->given = 0;

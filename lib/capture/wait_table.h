@@ -27,6 +27,7 @@ struct wait {
 	bool tried;	/* reading its stack has begun: the caller's */
 	bool read;	/* its stack is known: the caller's */
 	bool late;	/* it may have run before it was read: the caller's */
+	bool doubtful;	/* a record of its end may be missing: the caller's */
 	bool strange;	/* its process was no target at the last tick: the caller's */
 	bool regs_known;
 	uint32_t ticks; /* that fell into it */

@@ -52,6 +52,7 @@ struct waits {
 	struct wait_table table;
 	struct wait_message *late; /* that were told and are not dealt with */
 	size_t n_late, cap_late;
+	uint64_t blind_ns;  /* of the readers' config, at the last tick */
 	bool short_of_time; /* waits ended unread since the last tick */
 	size_t turn;	    /* whose stack is read first */
 };
@@ -208,14 +209,6 @@ static void leaves(struct waits *w, pid_t pid, pid_t tid, uint64_t time, bool pr
 		atomic_store(&w->post.blind, true);
 }
 
-/* Its end may have been told before its sleep. */
-static bool has_ended(pid_t pid, pid_t tid)
-{
-	char state = proc_state(pid, tid);
-
-	return !state || strchr("ZX", state);
-}
-
 static void apply(struct waits *w, const struct wait_message *m)
 {
 	struct wait over = { 0 };
@@ -231,8 +224,9 @@ static void apply(struct waits *w, const struct wait_message *m)
 			       &over);
 		break;
 	case WAIT_MSG_ASLEEP:
-		/* Whatever switches told before: some of them may have been nobody's. */
-		if (!has_ended(m->pid, m->tid))
+		/* Whatever switches told before: some of them may have been nobody's. Its end may
+		 * have been told before. */
+		if (!proc_thread_ended(m->pid, m->tid))
 			leaves(w, m->pid, m->tid, m->time, false, &over);
 		break;
 	case WAIT_MSG_REGS:
@@ -467,6 +461,37 @@ static void read_some(struct waits *w, bool fresh, uint64_t until)
 	}
 }
 
+/* A ring or a queue had no room for some record since the last tick. */
+static void doubt(struct waits *w)
+{
+	bool lost = atomic_exchange(&w->post.blind, false);
+	uint64_t blind_ns = atomic_load(&w->c->blind_ns);
+
+	STATS_ADD(w->c->stats, side_lost, lost);
+	for (size_t i = 0; (lost || blind_ns != w->blind_ns) && i < w->table.n; i++)
+		w->table.all[i].doubtful = true;
+	w->blind_ns = blind_ns;
+}
+
+/* It may have been that of a thread's end: whoever is gone waits no more. */
+static void settle_some(struct waits *w, uint64_t until)
+{
+	for (size_t i = 0; i < w->table.n; i++) {
+		struct wait *wait = &w->table.all[i], over;
+		uint64_t now = now_ns();
+
+		if (!wait->asleep || !wait->doubtful)
+			continue;
+		if (own_ns() > until)
+			return;
+		wait->doubtful = false;
+		if (!proc_thread_ended(wait->pid, wait->tid))
+			continue;
+		wait_table_in(&w->table, wait->tid, now, true, &over);
+		give(w, &over, now);
+	}
+}
+
 /* --- the thread --- */
 
 /* What readers told by now needs its room: between ticks that are far apart. */
@@ -506,8 +531,7 @@ static void tick_at(struct waits *w, uint64_t at)
 	apply_until(w, at, collect(w));
 	end_strangers(w, at);
 	wait_table_tick(&w->table, at, distance);
-	if (atomic_exchange(&w->post.blind, false))
-		STATS_ADD(w->c->stats, side_lost, 1);
+	doubt(w);
 }
 
 static void tick(struct waits *w)
@@ -523,6 +547,7 @@ static void tick(struct waits *w)
 	read_some(w, true, until);
 	read_some(w, false, until);
 	adapt(w, own_ns() > until);
+	settle_some(w, until);
 }
 
 typedef void take_fn(struct waits *w, pid_t pid, pid_t tid, uint64_t before);
@@ -604,6 +629,7 @@ static void end(struct waits *w)
 	tick_at(w, now);
 	read_some(w, true, own_ns() + LAST_NS);
 	read_some(w, false, own_ns() + LAST_NS);
+	settle_some(w, own_ns() + LAST_NS);
 	give_rest(w);
 }
 

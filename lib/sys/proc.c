@@ -249,6 +249,15 @@ char proc_state(pid_t pid, pid_t tid)
 	return state ? state[1] : 0;
 }
 
+bool proc_thread_ended(pid_t pid, pid_t tid)
+{
+	_cleanup_free_ char *status = NULL;
+	int r = task_file(pid, tid, "status", &status);
+	const char *state = r < 0 ? NULL : status_field(status, "State");
+
+	return r == -ESRCH || (state && (state[1] == 'Z' || state[1] == 'X'));
+}
+
 /* Field 9; all flags are set where the process is gone. */
 static unsigned flags_of(pid_t pid)
 {

@@ -48,6 +48,9 @@ int proc_comm(pid_t pid, pid_t tid, char buf[16]);
 /* One character of state ('R', 'S', 'D', 'T', 't', 'Z' ...), 0 when gone. */
 char proc_state(pid_t pid, pid_t tid);
 
+/* True: that thread is gone, or dead; not where nobody can tell (no descriptors). */
+bool proc_thread_ended(pid_t pid, pid_t tid);
+
 /* True: the process runs, and is not about to end. */
 bool proc_lives(pid_t pid);
 

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -505,6 +506,7 @@ static void gone(void **state)
 {
 	pid_t pid = fork(), *pids;
 	struct proc_maps m;
+	struct rlimit all;
 	char comm[16];
 	bool kernel;
 	size_t n;
@@ -512,6 +514,9 @@ static void gone(void **state)
 	if (pid == 0)
 		_exit(0);
 	assert_true(proc_exists(getpid()));
+	while (!proc_thread_ended(pid, pid))
+		usleep(100);
+	assert_int_equal(proc_state(pid, pid), 'Z');
 	waitpid(pid, NULL, 0);
 	assert_false(proc_exists(pid));
 	assert_int_equal(proc_kind(pid, &kernel), 0);
@@ -523,6 +528,12 @@ static void gone(void **state)
 	assert_int_equal(proc_tgid(pid), -ESRCH);
 	assert_int_equal(proc_inner_tid(pid, pid), -ESRCH);
 	assert_int_equal(proc_state(pid, pid), 0);
+	assert_true(proc_thread_ended(pid, pid));
+	assert_false(proc_thread_ended(getpid(), getpid()));
+	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &all));
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, all.rlim_max }));
+	assert_false(proc_thread_ended(pid, pid)); /* nobody can tell */
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &all));
 	assert_true(proc_age_ns(pid) == UINT64_MAX);
 }
 

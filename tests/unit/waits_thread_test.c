@@ -1234,6 +1234,45 @@ static void who_wants_a_cpu_stays_late(void **state)
 	end_sleeper(t);
 }
 
+/* Where a record may be missing of any end, whoever is gone waits no more. */
+static void ends_that_nobody_tells(void **state)
+{
+	struct fix *x = *state;
+	uint64_t out, before;
+	struct q_wait over;
+	pthread_t t[2];
+
+	start_others(t);
+	end_runner(t);
+	begin(x);
+	post(x, 0, others.sleeper, x->tick - 1000, "out");
+	let_go(x);
+	expect_sample(x, "nopython sleep", others.sleeper, x->tick - x->distance - 1000);
+	for (pid_t tid = FAKE_TID; tid < FAKE_TID + 2; tid++) { /* no thread of this machine */
+		out = x->tick - 1000;
+		post(x, 0, tid, out, "out");
+		let_go(x);
+		expect_sample(x, tid == FAKE_TID ? "exact a3 b3 sleep" : "nopython sleep", tid, out);
+		let_go(x);
+		expect_none(x);
+		before = now_ns();
+		if (tid == FAKE_TID)
+			waits_post(x->w)->blind = true;
+		else
+			x->f->c.blind_ns = before;
+		let_go(x);
+		assert_string_equal("over", next(x, &over));
+		assert_int_equal(tid, over.tid);
+		assert_in_range(over.time, before, now_ns());
+		expect_none(x);
+	}
+	end(x);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(others.sleeper, over.tid);
+	expect_none(x);
+	end_sleeper(t);
+}
+
 /* The read that hung ends, of which whoever left the process alone is told. */
 static void expect_returned(struct fix *x)
 {
@@ -1411,6 +1450,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_wait_that_a_full_ring_hid, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_wait_that_a_full_ring_had_hidden, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_wants_a_cpu_stays_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(ends_that_nobody_tells, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs_at_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_hangs, setup, teardown),
 		cmocka_unit_test_setup_teardown(nobody_reads, setup, teardown),
