@@ -21,7 +21,7 @@ void wait_table_deinit(struct wait_table *t)
 	*t = (struct wait_table){ 0 };
 }
 
-static struct wait *find(struct wait_table *t, pid_t tid)
+static struct wait *find(const struct wait_table *t, pid_t tid)
 {
 	uint32_t i = idmap_get(&t->by_tid, (uint64_t)tid);
 
@@ -42,6 +42,13 @@ struct wait *wait_table_know(struct wait_table *t, pid_t pid, pid_t tid)
 	w = &t->all[t->n++];
 	*w = (struct wait){ .pid = pid, .tid = tid };
 	return w;
+}
+
+bool wait_table_sleeps(const struct wait_table *t, pid_t tid)
+{
+	const struct wait *w = find(t, tid);
+
+	return w && w->asleep;
 }
 
 /* The last one takes its place. */

@@ -53,6 +53,9 @@ struct waits {
 	struct wait_message *late; /* that were told and are not dealt with */
 	size_t n_late, cap_late;
 	uint64_t blind_ns;  /* of the readers' config, at the last tick */
+	bool unlisted;	    /* records may be missing: who sleeps is to be listed again */
+	uint64_t listed_ns; /* when that began the last time */
+	size_t listed, at;  /* so many targets were so far, and which one is next */
 	bool short_of_time; /* waits ended unread since the last tick */
 	size_t turn;	    /* whose stack is read first */
 };
@@ -470,6 +473,7 @@ static void doubt(struct waits *w)
 	STATS_ADD(w->c->stats, side_lost, lost);
 	for (size_t i = 0; (lost || blind_ns != w->blind_ns) && i < w->table.n; i++)
 		w->table.all[i].doubtful = true;
+	w->unlisted = w->unlisted || lost || blind_ns != w->blind_ns;
 	w->blind_ns = blind_ns;
 }
 
@@ -534,22 +538,6 @@ static void tick_at(struct waits *w, uint64_t at)
 	doubt(w);
 }
 
-static void tick(struct waits *w)
-{
-	uint64_t distance = draw_around(&w->slot.reader->random, w->period_ns);
-	uint64_t at = w->last_ns + distance, until;
-
-	sleep_until(w, at);
-	if (atomic_load(&w->stop))
-		return;
-	tick_at(w, at);
-	until = own_ns() + MAX(distance / READ_PART, (uint64_t)READ_LEAST_NS);
-	read_some(w, true, until);
-	read_some(w, false, until);
-	adapt(w, own_ns() > until);
-	settle_some(w, until);
-}
-
 typedef void take_fn(struct waits *w, pid_t pid, pid_t tid, uint64_t before);
 
 /* Tells @take of those of @tids that sleep, and when that was not known yet. */
@@ -590,6 +578,63 @@ static void list_threads(void *arg, struct target *t)
 	all_asleep(arg, t->pid, since_start);
 }
 
+static void since_now(struct waits *w, pid_t pid, pid_t tid, uint64_t before)
+{
+	struct wait over;
+
+	leaves(w, pid, tid, before, false, &over);
+}
+
+static void list_missing(struct waits *w, pid_t pid)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t n = 0, more = 0;
+
+	if (proc_tasks(pid, &tids, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (!wait_table_sleeps(&w->table, tids[i]))
+			tids[more++] = tids[i];
+	each_asleep(w, pid, tids, more, since_now);
+}
+
+struct listing {
+	struct waits *w;
+	uint64_t until;
+};
+
+static void list_next(void *arg, struct target *t)
+{
+	const struct listing *l = arg;
+	struct waits *w = l->w;
+
+	if (w->at++ != w->listed || own_ns() > l->until)
+		return;
+	w->listed++;
+	list_missing(w, t->pid);
+}
+
+/* That a thread fell asleep may be told by no record: who does, and is not known to, does so since
+ * now. At most once a second, and for so much of our CPU time at once. */
+static void list_again(struct waits *w, uint64_t until)
+{
+	struct reader *r = w->slot.reader;
+	struct listing l = { w, until };
+
+	if (!w->unlisted || (!w->listed && now_ns() - w->listed_ns < LONGEST_NS))
+		return;
+	if (!w->listed)
+		w->listed_ns = now_ns();
+	w->at = 0;
+	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
+	targets_each(r->c->targets, list_next, &l);
+	epoch_leave(&r->slot->targets);
+	if (w->listed < w->at)
+		return;
+	w->listed = 0;
+	w->unlisted = false;
+}
+
 static void begin(struct waits *w)
 {
 	struct reader *r = w->slot.reader;
@@ -599,6 +644,23 @@ static void begin(struct waits *w)
 	targets_each(r->c->targets, list_threads, w);
 	epoch_leave(&r->slot->targets);
 	w->last_ns = w->table.since = w->start_ns;
+}
+
+static void tick(struct waits *w)
+{
+	uint64_t distance = draw_around(&w->slot.reader->random, w->period_ns);
+	uint64_t at = w->last_ns + distance, until;
+
+	sleep_until(w, at);
+	if (atomic_load(&w->stop))
+		return;
+	tick_at(w, at);
+	until = own_ns() + MAX(distance / READ_PART, (uint64_t)READ_LEAST_NS);
+	read_some(w, true, until);
+	read_some(w, false, until);
+	adapt(w, own_ns() > until);
+	settle_some(w, until);
+	list_again(w, until);
 }
 
 /* Those that go on end now. */

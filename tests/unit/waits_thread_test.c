@@ -974,6 +974,16 @@ static void want_others(struct fix *x)
 	x->f->c.n_tids = 2;
 }
 
+/* The sleeper's, which began then. */
+static void expect_sample_since(struct fix *x, uint64_t before, uint64_t after)
+{
+	struct q_wait none;
+
+	assert_string_equal("nopython sleep", next(x, &none));
+	assert_int_equal(others.sleeper, fake_sample(x->f)->sample.tid);
+	assert_in_range(fake_sample(x->f)->sample.time, before, after);
+}
+
 /* Of a process that joins, who sleeps waits since then. */
 static void who_joins_asleep_waits(void **state)
 {
@@ -990,9 +1000,7 @@ static void who_joins_asleep_waits(void **state)
 	after = now_ns();
 	end_runner(t);
 	end(x);
-	assert_string_equal("nopython sleep", next(x, &over));
-	assert_int_equal(others.sleeper, fake_sample(x->f)->sample.tid);
-	assert_in_range(fake_sample(x->f)->sample.time, before, after);
+	expect_sample_since(x, before, after);
 	assert_string_equal("over", next(x, &over));
 	assert_int_equal(others.sleeper, over.tid);
 	assert_in_range(over.out, before, after);
@@ -1075,6 +1083,32 @@ static void who_joins_asleep_and_ends_has_no_wait(void **state)
 	end(x);
 	expect_none(x);
 	assert_int_equal(0, fake_counted(x->f, waits_unread));
+}
+
+/* Where a record may be missing that told of it, who sleeps does so since that was seen. */
+static void who_fell_asleep_untold_waits(void **state)
+{
+	struct fix *x = *state;
+	uint64_t before, after;
+	struct q_wait over;
+	pthread_t t[2];
+
+	start_others(t);
+	begin(x);
+	want_others(x);
+	let_go(x);
+	before = now_ns();
+	x->f->c.blind_ns = before;
+	for (int i = 0; i < 3; i++)
+		let_go(x);
+	after = now_ns();
+	end_runner(t);
+	end(x);
+	expect_sample_since(x, before, after);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(others.sleeper, over.tid);
+	expect_none(x);
+	end_sleeper(t);
 }
 
 /* Who sleeps when the recording begins has done so since then, for us, and is read after
@@ -1441,6 +1475,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(from_the_beginning_to_the_end, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(who_fell_asleep_untold_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_joins_asleep_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_switch_told_before_it_joined_is_over,
 						setup, teardown),
