@@ -1,4 +1,4 @@
-"""tools/mutate: a test that fails or hangs without the mutant too does not kill it."""
+"""tools/mutate: a test that fails or hangs without the mutant too does not kill it; which mutants nobody could notice."""
 import collections
 import os
 import sys
@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
 sys.dont_write_bytecode = True
 
-from mutation import lab  # noqa: E402
+from mutation import lab, source  # noqa: E402
 
 lab.SLOWEST, lab.SLOWER = 1, 5  # they sleep most of it
 MUTANT = 'test "$LD_LIBRARY_PATH" = /plain || '
@@ -18,6 +18,8 @@ CASES = [
     ("exit 1", None),
     ("sleep 600", None),
 ]
+LISTED = {("a.c", "one", "x", "y"): "it", ("a.c", "all", "", ""): "each of them"}
+MUTANTS = [("one", "x", "y", "it"), ("one", "x", "z", None), ("all", "x", "z", "each of them"), ("none", "x", "y", None)]
 
 
 def noticed(script):
@@ -26,8 +28,13 @@ def noticed(script):
     return place.noticed(lab.Test("it", "it", []), ["sh", "-c", script], collections.defaultdict(int), "/mutant", "/plain")
 
 
+def why(function, before, after):
+    return source.equivalent(LISTED, source.Mutant("a.c", function, "condition", 0, 1, "", before, after, None))
+
+
 failed = [script for script, want in CASES if noticed(script) != want]
-for script in failed:
-    print("[  FAILED  ] " + script)
-print("[  PASSED  ] %d test(s)." % (len(CASES) - len(failed)))
+failed += [str(m) for m in MUTANTS if why(*m[:3]) != m[3]]
+for case in failed:
+    print("[  FAILED  ] " + case)
+print("[  PASSED  ] %d test(s)." % (len(CASES) + len(MUTANTS) - len(failed)))
 sys.exit(bool(failed))

@@ -273,6 +273,12 @@ def table(path):
             for file, function, a, b, w in entries]
 
 
+def equivalent(listed, m):
+    """Why nobody could notice the mutant, in what table() says of such, by their first four; None: somebody could."""
+    function = m.file, m.function
+    return listed.get(function + (m.before, m.after), listed.get(function + ("", "")))
+
+
 def planted(entry, text):
     """The mutant that a known entry describes. Its text must be found exactly once."""
     file, function, before, after, why = entry
