@@ -154,15 +154,15 @@ raddr place_innermost(struct pystack *p, const struct pystack_target *t, raddr t
 {
 	if (t->walk.cf_frame != PYWALK_NONE)
 		return frame - ts < t->layout.tstate.size ? 0 : frame;
-	for (int i = 0; i < INNERMOST_MAX && frame; i++) {
-		struct pyframe f;
+	for (int i = 0; i < INNERMOST_MAX; i++) {
+		struct pyframe f = { 0 };
 		struct pywalk w = pyframe_walk_on(p->mem, &t->walk, frame, &f, 1);
 
-		if (!w.n)
-			return 0;
 		if (f.frame & PYFRAME_SHIM)
 			return frame;
-		frame = w.end == PYWALK_LIMIT ? w.next : 0;
+		if (w.end != PYWALK_LIMIT)
+			return 0;
+		frame = w.next;
 	}
 	return 0;
 }

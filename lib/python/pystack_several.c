@@ -65,9 +65,9 @@ static bool keep(struct pystack *p, const struct pystack_target *t,
 	struct several *s = p->several;
 	uint32_t from = 0;
 
+	/* Each activation that is kept runs a frame: where all frames have room so has it. */
 	if (r->truncated || r->switching || !r->n_anchors ||
 	    r->n > PYWALK_MAX_FRAMES - s->n_frames ||
-	    r->n_anchors > PYWALK_MAX_FRAMES - s->n_activations ||
 	    r->anchors[r->n_anchors - 1].n != r->n)
 		return false;
 	memcpy(s->frame + s->n_frames, r->frames, r->n * sizeof(*r->frames));

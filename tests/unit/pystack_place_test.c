@@ -437,6 +437,24 @@ static void innermost_shim(void **state)
 	assert_int_equal(place_innermost(f->p, &f->t, 0x5000, 0x6000), 0); /* not there */
 }
 
+/* Where frames lead to no shim no more of them are read than there are, or than an activation may
+ * have. */
+static void innermost_of_none(void **state)
+{
+	enum { MOST = 4096 };
+	struct fix *f = *state;
+
+	with_layout(f, 0x030d);
+	f->reads = 0;
+	assert_int_equal(place_innermost(f->p, &f->t, 0x5000, OWN + 64), 0);
+	assert_int_equal(f->reads, 1); /* there is none behind it */
+	f->word_at = OWN + 64 + f->t.walk.fr_prev;
+	f->word = OWN + 64;
+	f->reads = 0;
+	assert_int_equal(place_innermost(f->p, &f->t, 0x5000, OWN + 64), 0);
+	assert_int_equal(f->reads, MOST); /* it is behind itself */
+}
+
 /* The one below all others is a part of the thread state (3.15). */
 static void innermost_base(void **state)
 {
@@ -577,6 +595,7 @@ int main(void)
 		TEST(whole_stack),
 		TEST(innermost_cframe),
 		TEST(innermost_shim),
+		TEST(innermost_of_none),
 		TEST(innermost_base),
 		TEST(named_by_registers),
 		TEST(named_by_the_sample),

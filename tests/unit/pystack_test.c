@@ -1390,6 +1390,20 @@ static raddr type_named(struct fix *f, const char *name)
 	return type;
 }
 
+/* The frame at @last is one of a frame object of @type, at @object, and has none below. */
+static void own_by_object(struct fix *f, raddr last, raddr object, raddr type)
+{
+	const struct pylayout *l = &f->w->l;
+	const uint32_t head = pyoff_get(l->object.type) - 8;
+
+	world_put(f->w, last, l->frame.previous, 0, 8);
+	world_put(f->w, last, l->frame.owner, l->owner_generator, 1);
+	world_put(f->w, last, l->frame.object, object, 8);
+	world_put(f->w, object, (pyoff)AT(head), 2, 8);
+	world_put(f->w, object, (pyoff)AT(head + 8), type, 8);
+	world_put(f->w, object, (pyoff)AT(head + 24), last, 8);
+}
+
 /* As Nuitka links frames: none is below the outermost one, which its own frame object owns. */
 static void compiled(struct fix *f)
 {
@@ -1405,10 +1419,7 @@ static void compiled(struct fix *f)
 	world_put(f->w, last, l->frame.owner, l->owner_generator, 1);
 	put_exc(f, f->ts + 16);
 	assert_string_equal(read_stack(f), "broken");
-	world_put(f->w, last, l->frame.object, object, 8);
-	world_put(f->w, object, (pyoff)AT(head), 2, 8);
-	world_put(f->w, object, (pyoff)AT(head + 8), other, 8);
-	world_put(f->w, object, (pyoff)AT(head + 24), last, 8);
+	own_by_object(f, last, object, other);
 	assert_string_equal(read_stack(f), "broken"); /* of another type */
 	world_put(f->w, object, (pyoff)AT(head + 8), type, 8);
 	if (l->free_threaded) {
@@ -1932,6 +1943,35 @@ static void cut_in_two_runtimes(void **state)
 	}
 }
 
+/* All runtimes together have as many frames as one stack may have, and not more. */
+static void as_many_frames_as_one_may_have(void **state)
+{
+	enum { EACH = PYWALK_MAX_FRAMES / PYSTACK_SEVERAL };
+
+	for (size_t more = 0; more < 2; more++) {
+		struct fix *f = fix_create(0x030d);
+		struct pystack_others o = { 0 }, one;
+		char codes[EACH + 2] = "";
+		struct pystack_result r;
+
+		f->t.program = PYSTACK_SEVERAL;
+		memset(codes, 'a', EACH + more);
+		stack(f, codes, NULL);
+		while (o.n < ARRAY_SIZE(o.of)) {
+			raddr ts = another_runtime(f, &one, true);
+
+			o.of[o.n++] = one.of[0];
+			world_top(f->w, ts, f->w->frame[0]); /* the same ones */
+			world_datastack(f->w, ts,
+					world_get(f->w, f->ts, f->w->l.tstate.datastack_chunk));
+		}
+		r = pystack_read_all(f->p, &f->t, &o, &f->w->base, TID, INNER);
+		assert_int_equal(r.end, more ? PYSTACK_BROKEN : PYSTACK_OK);
+		assert_int_equal(r.n, more ? 0 : PYWALK_MAX_FRAMES);
+		fix_destroy(f);
+	}
+}
+
 /* Also where it is cut between two activations, each of which is whole. */
 static void cut_between_activations(void **state)
 {
@@ -1951,6 +1991,34 @@ static void cut_between_activations(void **state)
 		stack(f, "d", NULL);
 		assert_string_equal(read_all(f, &o), "broken");
 		fix_destroy(f);
+	}
+}
+
+/* Functions that are compiled to C have no place on the C stack: neither where a runtime runs none
+ * but those, nor where one (b) has called into an activation (of a). */
+static void compiled_in_two_runtimes(struct fix *f)
+{
+	const char *const all[] = { "ff", f->w->l.owner_shim ? "fsf" : "ef" };
+	raddr a = code_of(f, 'a'), b = code_of(f, 'b'), first = f->ts, second, type;
+	raddr ia = world_instr(f->w, a, 3), ib = world_instr(f->w, b, 3);
+	struct pystack_others o;
+
+	if (f->w->l.free_threaded)
+		return;
+	f->t.program = PYSTACK_SEVERAL;
+	type = type_named(f, "compiled_frame");
+	second = another_runtime(f, &o, true);
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		bool shim = all[i][1] == 's';
+
+		f->ts = first;
+		stack(f, "", NULL);
+		world_stack(f->w, second, all[i], (raddr[]){ a, shim ? 0 : b, b },
+			    (raddr[]){ ia, shim ? 0 : ib, ib });
+		own_by_object(f, f->w->frame[strlen(all[i]) - 1], world_take(f->w, 128), type);
+		assert_string_equal(read_all(f, &o), "a3 b3");
+		stack(f, "c", NULL);
+		assert_string_equal(read_all(f, &o), "broken");
 	}
 }
 
@@ -1979,6 +2047,7 @@ static void several_runtimes(void **state)
 	in_every_layout(in_two_runtimes);
 	in_every_layout(in_two_without_a_place);
 	in_every_layout(lost_in_two_runtimes);
+	in_every_layout(compiled_in_two_runtimes);
 	in_every_layout(beside_an_unproven_runtime);
 }
 
@@ -2584,6 +2653,7 @@ int main(void)
 		cmocka_unit_test(several_runtimes),
 		cmocka_unit_test(cut_in_two_runtimes),
 		cmocka_unit_test(cut_between_activations),
+		cmocka_unit_test(as_many_frames_as_one_may_have),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(states_on_two_stacks),
 		cmocka_unit_test(among_few),
