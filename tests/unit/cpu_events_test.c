@@ -729,6 +729,71 @@ static void our_child_is_a_target_from_its_exec_on(void **state)
 	ours_destroy(f->c.ours);
 }
 
+static void map_code(struct fake *f, uint32_t pid, uint64_t ino, uint64_t after)
+{
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_MMAP2, 0);
+	record_u32(&r, pid, pid);
+	record_u64(&r, 0x7f0000000000);
+	record_u64(&r, 0x1000);
+	record_u64(&r, 0x3000); /* pgoff */
+	record_u32(&r, 8, 1);
+	record_u64(&r, ino);
+	record_u64(&r, 0);
+	record_u32(&r, 5, 2);
+	record_str(&r, "/lib/x");
+	record_u32(&r, pid, pid);
+	record_u64(&r, f->t + after);
+	record_u32(&r, 0, 0);
+	record_u64(&r, 1);
+	fake_write(f, 0, &r);
+}
+
+/* Where any Python fits who maps the code of an interpreter that is known, as another program than
+ * its parent, is a target from the next sample on. */
+static void who_maps_a_known_interpreter_is_adopted(void **state)
+{
+	enum { KNOWN = 9, FIRST = 90, AFTER = 30 };
+	static const struct pyfind_code code = {
+		.maj = 8, .min = 1, .ino = KNOWN, .pgoff = 0x3000, .at = 0x5000, .build_id_n = 20
+	};
+	static const struct {
+		bool adopts, execs, is;
+		uint64_t ino;
+	} rows[] = {
+		{ true, true, true, KNOWN },
+		{ true, true, false, KNOWN + 1 },
+		{ true, false, false, KNOWN },
+		{ false, true, false, KNOWN },
+	};
+	struct fake *f = *state;
+
+	all_of_a_cpu(f);
+	births_teach(f->c.births, &code, f->target);
+	for (uint32_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const pid_t pid = FIRST + (pid_t)i;
+		struct ctl_msg m;
+		bool told = false;
+		uint32_t type;
+
+		f->c.adopts = rows[i].adopts;
+		if (rows[i].execs)
+			note_exec_of(f, (uint32_t)pid, 10);
+		map_code(f, (uint32_t)pid, rows[i].ino, 20);
+		fake_take(f, (struct fake_event){ .pid = pid, .tid = pid, .after = AFTER });
+		fake_run(f);
+		for (m = fake_control(f, &type); type; m = fake_control(f, &type))
+			told = told || (type == CTL_STRANGER && m.pid == pid && m.ppid == 1 &&
+					m.time == f->t + AFTER);
+		assert_int_equal(told, rows[i].is);
+		assert_int_equal(ours_has(f->c.ours, pid), rows[i].is);
+		while (*fake_next(f))
+			;
+	}
+	ours_destroy(f->c.ours);
+}
+
 /* No record tells that it came back: a second sample does. */
 static void sampled_again(void **state)
 {
@@ -880,6 +945,7 @@ int main(void)
 		FAKE_TEST(no_room_to_tell),
 		FAKE_TEST(without_a_table_all_are_told_of_once),
 		FAKE_TEST(our_child_is_a_target_from_its_exec_on),
+		FAKE_TEST(who_maps_a_known_interpreter_is_adopted),
 		FAKE_TEST(sampled_again),
 		FAKE_TEST(newborn),
 		FAKE_TEST(sleeper),

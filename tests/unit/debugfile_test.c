@@ -151,6 +151,30 @@ static void test_mini(void **state)
 	check(p, xz_built);
 }
 
+/* Where there is a debug file .gnu_debugdata, whose names begin with "mini_" here, is not looked at. */
+static void test_mini_beside_a_debug_file(void **state)
+{
+	struct place *p = *state;
+
+	need_tools();
+	make_mini(p);
+	sh("cd %s && objcopy --prefix-symbols=mini_ mini && rm mini.xz && xz mini && "
+	   "objcopy --update-section .gnu_debugdata=mini.xz opt/app/prog",
+	   p->root);
+	if (xz_built) {
+		struct module t;
+
+		read_stripped(p, &t);
+		assert_true(differ(p, &t) > 5000);
+		assert_false(t.stripped);
+		module_deinit(&t);
+	}
+	sh("cd %s && mkdir -p usr/lib/debug/.build-id/%.2s && "
+	   "cp debug usr/lib/debug/.build-id/%.2s/%s.debug",
+	   p->root, p->id, p->id, p->id + 2);
+	check(p, true);
+}
+
 /* ---- What is in the way ---- */
 
 /* Nothing that is no regular file is opened: a FIFO would wait for a writer. */
@@ -344,6 +368,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_large_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mini, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_mini_beside_a_debug_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flips, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_xz_bounds, setup, teardown),

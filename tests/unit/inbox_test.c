@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "unit.h"
 #include "perf_records.h"
@@ -17,6 +19,22 @@
 static struct stats stats;
 
 enum { RECORD = 60000, MANY = 300 << 20 };
+
+/* What was asked for last, and by whom. */
+static struct {
+	int which, nice;
+	id_t who;
+	_Atomic pid_t tid;
+} priority;
+
+int setpriority(__priority_which_t which, id_t who, int nice)
+{
+	priority.which = (int)which;
+	priority.who = who;
+	priority.nice = nice;
+	priority.tid = gettid();
+	return 0;
+}
 
 /* Nobody takes anything: the inbox's thread has to make room. Samples are stack, but for those
  * that are @python. */
@@ -388,6 +406,28 @@ static void sleeps_until_it_is_hurried(void **state)
 	queue_deinit(&q);
 }
 
+/* Its thread comes before busy targets, and asks for that itself: none of our others does. */
+static void comes_before_others(void **state)
+{
+	const struct timespec step = { .tv_nsec = 1000000 };
+	struct queue q, *queues[] = { &q };
+	struct inbox *in;
+
+	assert_int_equal(0, queue_init(&q, 1 << 20));
+	in = inbox_create(queues, 1, &stats);
+	assert_non_null(in);
+	priority.tid = 0;
+	assert_int_equal(0, inbox_start(in));
+	for (int ms = 0; ms < 20000 && !priority.tid; ms++)
+		nanosleep(&step, NULL);
+	inbox_destroy(in);
+	assert_true(priority.tid && priority.tid != gettid());
+	assert_int_equal(PRIO_PROCESS, priority.which);
+	assert_int_equal(0, priority.who);
+	assert_int_equal(-15, priority.nice);
+	queue_deinit(&q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -396,6 +436,7 @@ int main(void)
 		cmocka_unit_test(limited),	  cmocka_unit_test(stacks_are_cut),
 		cmocka_unit_test(sides_leave_some),
 		cmocka_unit_test(several_queues), cmocka_unit_test(sleeps_until_it_is_hurried),
+		cmocka_unit_test(comes_before_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

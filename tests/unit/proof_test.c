@@ -496,6 +496,17 @@ static void ran_unwatched(void **state)
 	free(c->slots);
 }
 
+/* A kernel that shows what process 1 waits for hides no switches. */
+static void hidden_where_others_are(void **state)
+{
+	int fd = open("/proc/1/syscall", O_RDONLY | O_CLOEXEC);
+	char c;
+
+	assert_int_equal(proof_switches_hidden(), fd < 0 || read(fd, &c, 1) < 0);
+	if (fd >= 0)
+		close(fd);
+}
+
 static void moved(void **state)
 {
 	struct proof_stat_files files = { 0 };
@@ -804,6 +815,35 @@ static void records_behind_those_that_are_overwritten(void **state)
 	sigaction(SIGSEGV, &was, NULL);
 }
 
+/* The page is read for the first time: just before, the kernel has filled the ring. */
+static void fill(int sig)
+{
+	(void)sig;
+	mprotect(overwriting->map + PAGE, PAGE, PROT_READ | PROT_WRITE);
+	overwriting->page.data_head = overwriting->page.data_tail + RING;
+}
+
+/* A ring that fills while it is looked at may have dropped a record. What came meanwhile is looked
+ * at the next time. */
+static void a_ring_that_fills_meanwhile(void **state)
+{
+	struct fake *f = overwriting = *state;
+	struct sigaction act = { .sa_handler = fill }, was;
+	uint64_t at, cursor = 0;
+	struct record r;
+
+	assert_int_equal(sigaction(SIGSEGV, &act, &was), 0);
+	record_switch(&r, OUT, TID, 500);
+	at = PAGE + PERF_TRAILER - r.n;
+	ring_at(f, at, at);
+	ring_write(f, r.bytes, r.n);
+	assert_int_equal(mprotect(f->map + PAGE, PAGE, PROT_NONE), 0);
+	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+	assert_int_equal(f->page.data_head, at + RING);
+	assert_int_equal(cursor, at + r.n);
+	sigaction(SIGSEGV, &was, NULL);
+}
+
 static void births_note_exec(struct fake *f, pid_t pid, uint64_t time)
 {
 	struct record r;
@@ -897,6 +937,7 @@ int main(void)
 		TEST(dropped_meanwhile),
 		TEST(says_that_it_drops),
 		TEST(ran_unwatched),
+		cmocka_unit_test(hidden_where_others_are),
 		cmocka_unit_test(moved),
 		cmocka_unit_test(moved_by_a_kept_file),
 		cmocka_unit_test(moved_by_its_field),
@@ -906,6 +947,7 @@ int main(void)
 		TEST(births_that_are_no_longer_there),
 		TEST(records_that_are_overwritten),
 		TEST(records_behind_those_that_are_overwritten),
+		TEST(a_ring_that_fills_meanwhile),
 		TEST(who_inherits),
 		TEST(births_in_all_other_rings),
 		cmocka_unit_test(without_tables),

@@ -434,6 +434,34 @@ static void one_that_may_run_elsewhere(struct fix *f)
 	}
 }
 
+static void bind(struct fix *f, raddr ts, pid_t tid)
+{
+	world_put(f->w, ts, f->w->l.tstate.native_tid, (uint64_t)tid, 8);
+	world_put(f->w, ts, f->w->l.tstate.thread_id, world_pthread(f->w, (uint64_t)tid), 8);
+}
+
+/* The thread's states are the first and the last of all in memory, with more between them than are
+ * read at once. */
+static void the_first_and_the_last(struct fix *f)
+{
+	raddr interp = world_get(f->w, f->w->runtime, f->w->l.runtime.interp_head),
+	      first = world_get(f->w, interp, f->w->l.interp.threads_head);
+	struct entered s;
+
+	for (int i = 0; i < RMEM_MAX_VEC; i++)
+		world_thread(f->w, interp, 5, true);
+	bind(f, f->ts, 5);
+	bind(f, first, INNER);
+	f->ts = first;
+	s = enter(f, 2);
+	if (!pyoff_has(f->w->l.runtime.current)) {
+		expect_entered(f, &s, 0, PYSTACK_BROKEN, "");
+		return;
+	}
+	expect_entered(f, &s, s.ts[0], PYSTACK_OK, "a1 b5 c3 a2 b5 c3");
+	expect_entered(f, &s, s.ts[1], PYSTACK_OK, "a2 b5 c3 a1 b5 c3");
+}
+
 /* Another runtime of the same version in the process, with a state of the thread. */
 static raddr another_runtime(struct fix *f, struct pystack_others *o)
 {
@@ -505,6 +533,7 @@ static void several_interpreters(void **state)
 	in_every_layout(who_runs_is_innermost);
 	in_every_layout(three_are_too_many);
 	in_every_layout(one_that_may_run_elsewhere);
+	in_every_layout(the_first_and_the_last);
 }
 
 int main(void)

@@ -223,6 +223,97 @@ static void stopped_while_it_is_read(void **state)
 	end_stopping(f, r);
 }
 
+/* The stop of another comes while the thread is read. */
+static void another_stops_meanwhile(void *arg, raddr at, const void *bytes, size_t n, int ret)
+{
+	if (stops)
+		hold(stops, OTHER);
+	stops = NULL;
+}
+
+/* It tells nothing of this one, whose read is offered on, and is dealt with in the next drain. */
+static void another_is_stopped_while_it_is_read(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+	uint32_t turn = f->slots[0].handover.turn;
+
+	fake_take(f, (struct fake_event){ 0 });
+	stops = f;
+	r->mem.saw = another_stops_meanwhile;
+	reader_drain(r, 0, false);
+	assert_null(stops);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(f->slots[0].handover.turn, turn + 1);
+	assert_int_equal((uint32_t)f->slots[0].handover.offer, FAKE_TID);
+	assert_int_equal(r->early.tid, FAKE_TID);
+	assert_int_equal(r->turn, 0);
+	reader_drain(r, 0, false);
+	assert_int_equal(f->slots[0].handover.turn, turn + 2);
+	assert_int_equal(r->n_pend, 1);
+	end_stopping(f, r);
+}
+
+static void hear_no_drain(struct reader *r, uint64_t head, uint64_t left, bool last)
+{
+}
+
+static void hear_no_target(struct reader *r, pid_t pid, const struct target *t)
+{
+}
+
+static void hear_no_look(struct reader *r, enum tap_look what, pid_t tid)
+{
+}
+
+static void hear_no_looked(struct reader *r, enum tap_look what, pid_t tid, uint64_t own)
+{
+}
+
+static void hear_no_judgement(struct reader *r, const struct pending *p)
+{
+}
+
+/* The tracer takes the offer as the reader has been told that it holds the thread. */
+static void accept_then(struct reader *r, enum tap_answer what, uint64_t key, uint64_t *value)
+{
+	if (what != TAP_HELD || !*value || !stops)
+		return;
+	accept(stops, stops->t + 20 * US, 0);
+	stops->slots[0].handover.turn++;
+	stops = NULL;
+}
+
+static void stop_once(void *arg, raddr at, const void *bytes, size_t n, int ret)
+{
+	if (stops && !(stops->slots[0].handover.turn & 1))
+		hold(stops, FAKE_TID);
+}
+
+/* A stop that came before the offer, and has ended by it before the read could end it. */
+static void a_stop_that_takes_the_offer(void **state)
+{
+	static const struct tap_ops taker = { hear_no_drain,  hear_no_look, hear_no_looked,
+					      hear_no_target, accept_then,  hear_no_judgement };
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	stops = f;
+	r->mem.saw = stop_once;
+	r->tap = &taker;
+	reader_drain(r, 0, false);
+	assert_null(stops);
+	assert_string_equal(fake_next(f), "exact a3 b3");
+	assert_int_equal(f->slots[0].handover.offer, 0);
+	assert_int_equal(f->slots[0].handover.turn & 1, 0);
+	assert_int_equal(r->held_ns, 10 * US);
+	assert_int_equal(r->early.tid, 0);
+	assert_int_equal(r->n_pend, 0);
+	end_stopping(f, r);
+}
+
 /* --- which stop is whose --- */
 
 /* The stop that the thread makes with registers that differ by @add, when it had run on @ran_on
@@ -458,6 +549,8 @@ int main(void)
 		FAKE_TEST(strangers_are_not_read_early),
 		FAKE_TEST(reads_that_are_withdrawn),
 		FAKE_TEST(stopped_while_it_is_read),
+		FAKE_TEST(another_is_stopped_while_it_is_read),
+		FAKE_TEST(a_stop_that_takes_the_offer),
 		FAKE_TEST(stops_of_a_sample),
 		FAKE_TEST(stops_that_do_not_come),
 		FAKE_TEST(samples_that_wait_too_long),

@@ -32,17 +32,25 @@ static void sort(struct chunks *c, const struct queue_record *rec)
 	c->last[type] = (struct bytes){ c->at[type], n };
 }
 
+/* Those that @q has; none that were taken before count. */
+static void take(struct chunks *c, struct queue *q)
+{
+	const struct queue_record *rec;
+
+	memset(c, 0, sizeof(*c));
+	for (; (rec = queue_peek(q)); queue_pop(q))
+		if (rec->type == Q_TAPE)
+			sort(c, rec);
+}
+
 static struct chunks *tape(struct fake *f)
 {
 	struct chunks *c = calloc(1, sizeof(*c));
-	const struct queue_record *rec;
 
 	f->c.tape = true;
 	taping_begin(&f->c, &f->slots[0].queue);
 	fake_run(f);
-	for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue))
-		if (rec->type == Q_TAPE)
-			sort(c, rec);
+	take(c, &f->slots[0].queue);
 	return c;
 }
 
@@ -60,6 +68,8 @@ static void settings(void **state)
 	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_MAX_FRAMES, 0), 512);
 	tape_get_text(c->last[TAPE_SETTINGS], TAPE_CAPTURE, name, sizeof(name));
 	assert_string_equal(name, "fake");
+	tape_get_text(c->last[TAPE_SETTINGS], TAPE_ARCH, name, sizeof(name));
+	assert_string_equal(name, arch_host->name);
 	assert_int_equal(tape_get(c->last[TAPE_SLOT], TAPE_CPU, MISSING), 0);
 	assert_int_equal(tape_get(c->last[TAPE_SLOT], TAPE_N, 0), FAKE_RING);
 	free(c);
@@ -150,7 +160,6 @@ static void chosen_threads(void **state)
 static void a_drain_over_the_budget(void **state)
 {
 	struct chunks *c = calloc(1, sizeof(*c));
-	const struct queue_record *rec;
 	struct fake *f = *state;
 
 	f->c.tape = true;
@@ -162,9 +171,7 @@ static void a_drain_over_the_budget(void **state)
 		usleep(1000);
 	}
 	fake_stop(f);
-	for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue))
-		if (rec->type == Q_TAPE)
-			sort(c, rec);
+	take(c, &f->slots[0].queue);
 	assert_int_equal(tape_get(c->last[TAPE_DRAIN], TAPE_DRAINING, MISSING), TAPE_SHED);
 	assert_int_equal(tape_get(c->last[TAPE_DRAIN], TAPE_HEAD, MISSING),
 			 f->page[0].data_head);
@@ -270,16 +277,13 @@ static void times_of_a_drain(void **state)
 static struct chunks *answered(struct fake *f, enum tap_answer what, uint64_t value)
 {
 	struct chunks *c = calloc(1, sizeof(*c));
-	const struct queue_record *rec;
 	struct reader *r;
 
 	f->c.tape = true;
 	r = reader_create(&f->c, &f->slots[0]);
 	assert_non_null(r);
 	r->tap->answer(r, what, FAKE_TID, &value);
-	for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue))
-		if (rec->type == Q_TAPE)
-			sort(c, rec);
+	take(c, &f->slots[0].queue);
 	reader_destroy(r);
 	assert_int_equal(c->n[TAPE_ANSWER], 1);
 	assert_int_equal(tape_get(c->last[TAPE_ANSWER], TAPE_WHAT, MISSING), what);
@@ -400,11 +404,9 @@ static void a_process_that_changes(void **state)
 	enum { FIELDS = 6 };
 	struct fake *f = *state;
 	struct chunks *c = calloc(1, sizeof(*c));
-	const struct queue_record *rec;
 
 	f->c.tape = true;
 	for (unsigned field = 0; field <= FIELDS; field++) {
-		memset(c, 0, sizeof(*c));
 		fake_take(f, (struct fake_event){ 0 });
 		taping_begin(&f->c, &f->slots[0].queue);
 		fake_start(f);
@@ -415,12 +417,182 @@ static void a_process_that_changes(void **state)
 		f->t += 1000000;
 		fake_take(f, (struct fake_event){ 0 });
 		fake_stop(f);
-		for (; (rec = queue_peek(&f->slots[0].queue)); queue_pop(&f->slots[0].queue))
-			if (rec->type == Q_TAPE)
-				sort(c, rec);
+		take(c, &f->slots[0].queue);
 		assert_int_equal(c->n[TAPE_TARGET], field < FIELDS ? 2 : 1);
 	}
 	free(c);
+}
+
+/* A reader of the second slot, where no thread runs; and what it has written since the last time, with
+ * the time before it. */
+struct reading {
+	struct fake *f;
+	struct reader *r;
+	struct chunks *c;
+	uint64_t since;
+};
+
+static struct reading begin_reading(struct fake *f)
+{
+	struct reading x = { .f = f, .c = calloc(1, sizeof(*x.c)), .since = now_ns() };
+
+	f->c.tape = true;
+	x.r = reader_create(&f->c, &f->slots[1]);
+	assert_non_null(x.r);
+	return x;
+}
+
+static void end_reading(struct reading *x)
+{
+	reader_destroy(x->r);
+	free(x->c);
+}
+
+static void take_written(struct reading *x)
+{
+	take(x->c, &x->f->slots[1].queue);
+}
+
+/* The one chunk of that type, which says whose it is, and when that was. */
+static struct bytes written(struct reading *x, enum tape_type type)
+{
+	struct bytes chunk = x->c->last[type];
+
+	assert_int_equal(x->c->n[type], 1);
+	assert_int_equal(tape_get(chunk, TAPE_SLOT_INDEX, MISSING), 1);
+	assert_in_range(tape_get(chunk, TAPE_TIME, 0), x->since, now_ns());
+	return chunk;
+}
+
+/* Once, before all else: where the reader begins. */
+static void where_a_reader_begins(void **state)
+{
+	enum { BEGIN = 4 * FAKE_RING + 80, WATCHED = 4711 };
+	struct fake *f = *state;
+	struct reading x;
+	struct bytes slot;
+
+	f->page[1].data_head = f->page[1].data_tail = BEGIN;
+	f->slots[1].watched_ns = WATCHED;
+	x = begin_reading(f);
+	x.r->tap->drain(x.r, BEGIN, 0, false);
+	take_written(&x);
+	slot = written(&x, TAPE_SLOT);
+	assert_int_equal(tape_get(slot, TAPE_CPU, MISSING), 1);
+	assert_int_equal(tape_get(slot, TAPE_N, MISSING), FAKE_RING);
+	assert_int_equal(tape_get(slot, TAPE_POS, MISSING), BEGIN);
+	assert_int_equal(tape_get(slot, TAPE_WATCHED, MISSING), WATCHED);
+	written(&x, TAPE_DRAIN);
+	x.r->n_pend = 1;
+	x.r->tap->drain(x.r, BEGIN, 0, false);
+	take_written(&x);
+	written(&x, TAPE_DRAIN); /* of what waits */
+	assert_int_equal(x.c->n[TAPE_SLOT], 0);
+	x.r->n_pend = 0;
+	x.r->tap->drain(x.r, BEGIN, 0, false);
+	take_written(&x);
+	assert_int_equal(x.c->n[TAPE_DRAIN], 0); /* of nothing */
+	end_reading(&x);
+}
+
+static void how_it_drains(void **state)
+{
+	static const struct {
+		uint64_t shed_left;
+		bool last, unfit;
+		uint64_t says;
+	} rows[] = {
+		{ 0, false, false, 0 },
+		{ 1, false, false, TAPE_SHED },
+		{ 0, true, false, TAPE_LAST },
+		{ 0, false, true, TAPE_UNFIT },
+	};
+	enum { WOKE = 17 };
+	struct reading x = begin_reading(*state);
+
+	x.r->woke_ns = WOKE;
+	x.r->n_pend = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct bytes drain;
+
+		x.r->unfit = rows[i].unfit;
+		x.r->tap->drain(x.r, x.r->pos, rows[i].shed_left, rows[i].last);
+		take_written(&x);
+		drain = written(&x, TAPE_DRAIN);
+		assert_int_equal(tape_get(drain, TAPE_DRAINING, MISSING), rows[i].says);
+		assert_int_equal(tape_get(drain, TAPE_WOKE, MISSING), WOKE);
+		assert_int_equal(tape_get(drain, TAPE_HEAD, MISSING), x.r->pos);
+	}
+	end_reading(&x);
+}
+
+/* Why, for whom, and where in each ring it ended; when it began. */
+static void what_it_looks_for(void **state)
+{
+	enum { OWN = 66, OTHERS = 77 };
+	const uint64_t want[FAKE_CPUS] = { OTHERS, OWN };
+	struct reading x = begin_reading(*state);
+	struct bytes look, heads;
+	uint64_t began;
+
+	x.r->cursor[0] = OTHERS;
+	x.r->tap->look(x.r, TAP_BIRTHS, FAKE_TID);
+	began = now_ns();
+	x.r->tap->looked(x.r, TAP_BIRTHS, FAKE_TID, OWN);
+	take_written(&x);
+	look = written(&x, TAPE_LOOK);
+	assert_in_range(tape_get(look, TAPE_TIME, 0), x.since, began);
+	assert_int_equal(tape_get(look, TAPE_WHAT, MISSING), TAP_BIRTHS);
+	assert_int_equal(tape_get(look, TAPE_TID, MISSING), FAKE_TID);
+	assert_true(tape_field(look, TAPE_HEADS, &heads));
+	assert_int_equal(heads.n, sizeof(want));
+	assert_memory_equal(heads.at, want, sizeof(want));
+	end_reading(&x);
+}
+
+/* With what was read, or why nothing was. */
+static void what_it_reads(void **state)
+{
+	enum { AT = 0x7000, N = sizeof("memory"), READ_PID = 4711 };
+	struct reading x = begin_reading(*state);
+
+	x.r->mem.below.pid = READ_PID;
+	for (int code = 0; code <= EFAULT; code += EFAULT) {
+		struct bytes read, bytes;
+
+		x.r->mem.saw(x.r, AT, "memory", N, -code);
+		take_written(&x);
+		read = written(&x, TAPE_READ);
+		assert_int_equal(tape_get(read, TAPE_PID, MISSING), READ_PID);
+		assert_int_equal(tape_get(read, TAPE_AT, MISSING), AT);
+		assert_int_equal(tape_get(read, TAPE_N, MISSING), N);
+		assert_int_equal(tape_get(read, TAPE_CODE, MISSING), code);
+		assert_int_equal(tape_field(read, TAPE_BYTES, &bytes), code == 0);
+		if (code == 0)
+			assert_memory_equal(bytes.at, "memory", N);
+	}
+	end_reading(&x);
+}
+
+/* That a process is no target is written once, as what it is. */
+static void a_process_that_is_no_target(void **state)
+{
+	enum { NONE = 5 };
+	struct reading x = begin_reading(*state);
+	struct bytes chunk;
+
+	for (int i = 0; i < 2; i++)
+		x.r->tap->target(x.r, NONE, NULL);
+	take_written(&x);
+	chunk = written(&x, TAPE_TARGET);
+	assert_int_equal(tape_get(chunk, TAPE_PID, MISSING), NONE);
+	assert_int_equal(tape_get(chunk, TAPE_IS, MISSING), TAPE_GONE);
+	x.r->tap->target(x.r, getpid(), x.f->target);
+	take_written(&x);
+	chunk = written(&x, TAPE_TARGET);
+	assert_int_equal(tape_get(chunk, TAPE_PID, MISSING), getpid());
+	assert_int_not_equal(tape_get(chunk, TAPE_IS, 0), TAPE_GONE);
+	end_reading(&x);
 }
 
 int main(void)
@@ -439,6 +611,11 @@ int main(void)
 		FAKE_TEST(counters_of_a_sample),
 		FAKE_TEST(other_records_tell_no_event),
 		FAKE_TEST(a_process_that_changes),
+		FAKE_TEST(where_a_reader_begins),
+		FAKE_TEST(how_it_drains),
+		FAKE_TEST(what_it_looks_for),
+		FAKE_TEST(what_it_reads),
+		FAKE_TEST(a_process_that_is_no_target),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

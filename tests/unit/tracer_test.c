@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -238,6 +239,9 @@ static void act(int what)
 	case 'x': /* a thread that blocks that signal since it began becomes another program */
 		block(SIG_BLOCK);
 		pthread_create(&thread, NULL, exec_in_thread, NULL);
+		break;
+	case 'k': /* it becomes another program itself */
+		exec_spinner();
 		break;
 	case 'e': /* another thread than the first one becomes another program */
 		pthread_create(&thread, NULL, exec_in_thread, NULL);
@@ -922,6 +926,34 @@ static void exec_by_another_thread(void **state)
 	end(&f);
 }
 
+/* The kernel's number of the first event that is open for the target's first thread. */
+static uint64_t first_event(const struct fix *f)
+{
+	uint64_t id = 0;
+
+	assert_int_equal(f->attach.n_attached, 1);
+	assert_int_equal(f->attach.attached[0].tid, f->pid);
+	assert_int_equal(ioctl(f->attach.attached[0].fds[0], PERF_EVENT_IOC_ID, &id), 0);
+	return id;
+}
+
+/* The first thread keeps its number in its exec, and the events that it has. */
+static void exec_by_the_first_thread(void **state)
+{
+	uint64_t event;
+	struct fix f;
+
+	begin(&f);
+	until_held(&f, f.pid, SOME);
+	event = first_event(&f);
+	shared->what = 'k';
+	until(&f, shared->child == f.pid); /* the new program says so */
+	until_held(&f, f.pid, SOME);
+	tracer_stop(f.tracer);
+	assert_true(first_event(&f) == event);
+	end(&f);
+}
+
 /* A thread that will not take our signal keeps it: that is told. */
 static void signal_is_blocked(void **state)
 {
@@ -1293,6 +1325,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(stops_without_end_before_the_beginning),
 		cmocka_unit_test(stops_without_end_at_the_end),
 		cmocka_unit_test(a_deaf_thread_is_told_of),
+		cmocka_unit_test(exec_by_the_first_thread),
 		cmocka_unit_test(its_end_is_waited_for),
 		cmocka_unit_test(stop_while_attaching),
 		cmocka_unit_test(in_an_exec_when_all_others_end),

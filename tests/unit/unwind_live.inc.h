@@ -546,8 +546,38 @@ static void test_trampolines(void **state)
 	assert_int_equal(0, s.want_hi);
 	drop(u);
 }
+
+/* A call in the first byte of a map is not in the map before, which ends there. */
+static void test_maps_side_by_side(void **state)
+{
+	enum { SP = 0x7000, SIZE = 4096 };
+	static const unsigned char code[64] = { 0x48, 0x83, 0xec, 8, 0xff, 0xd1,
+						0x48, 0x83, 0xc4, 8, 0xc3 };
+	struct unwinder *u = own_unwinder(64 << 20);
+	struct proc_map m[2] = { { .start = 1ull << 40, .x = true, .path = "" } };
+	struct unwind_frame frames[8];
+	struct unwind_stack s = { .frame = frames, .cap = ARRAY_SIZE(frames) };
+	struct unwind_regs r = { .pc = m[0].start, .have = 1 << RSP, .r[RSP] = SP };
+	uint64_t stack[2] = { m[0].start + SIZE + 1 };
+	struct unwind_memory mem = { .piece[0] = { SP, { (const void *)stack, sizeof(stack) } } };
+
+	m[0].end = m[0].start + SIZE;
+	m[1] = m[0];
+	m[1].start += SIZE, m[1].end += SIZE;
+	for (int i = 0; i < 2; i++) {
+		feed(&m[i]);
+		assert_int_equal(0, unwinder_code(u, getpid(), m[i].start,
+						  (struct bytes){ code, sizeof(code) }));
+	}
+	unwinder_stack(u, getpid(), &r, &mem, NULL, NULL, &s);
+	assert_int_equal(2, s.n);
+	assert_int_equal(SP + 8, s.frame[0].cfa);
+	assert_int_equal(SP + 16, s.frame[1].cfa);
+	drop(u);
+}
 #else
 #define test_trampolines test_step_signal
+#define test_maps_side_by_side test_step_signal
 #endif
 
 /* A JIT that makes code again and again leaves room for other files. */

@@ -75,6 +75,7 @@ int main(void)
 		cmocka_unit_test(test_dropped_is_forgotten),
 		cmocka_unit_test(test_rules_apart),
 		cmocka_unit_test(test_trampolines),
+		cmocka_unit_test(test_maps_side_by_side),
 		cmocka_unit_test(test_code_without_end),
 		cmocka_unit_test(test_odd_files),
 		cmocka_unit_test(test_any_stack),
