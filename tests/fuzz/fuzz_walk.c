@@ -71,6 +71,23 @@ static void note_stack(const struct pystack_result *r)
 	fuzz_note((uint64_t)r->number);
 }
 
+/* All of the memory is the stack of a thread that stands in it: of one whose number no state bears,
+ * and of the one that was read, where another runtime has the same threads. */
+static void check_placed(struct pystack *p, struct rmem *m, const struct pystack_target *t)
+{
+	const struct pystack_place place = { .sp = WORLD_AT + 64 };
+	struct pystack_others others = { .n = 1, .of[0] = { .target = *t, .proven = true } };
+
+	for (pid_t tid = TID; tid <= TID + 1; tid++) {
+		struct pystack_result r;
+
+		pystack_stands(p, &place);
+		r = pystack_read_all(p, t, tid == TID ? &others : NULL, m, tid, tid);
+		FUZZ_CHECK(r.n <= FRAMES && (r.end == PYSTACK_OK) == (r.n > 0));
+		note_stack(&r);
+	}
+}
+
 /* A process not seen before; twice through the same plan is the same answer, but for
  * ids: the table of codes may have been full and emptied in between. */
 static void check_stack(struct rmem *m, const struct pystack_target *t)
@@ -94,6 +111,7 @@ static void check_stack(struct rmem *m, const struct pystack_target *t)
 	FUZZ_CHECK(r.n == n);
 	for (uint32_t i = 0; i < n; i++)
 		FUZZ_CHECK(r.frames[i].lasti == first[i].lasti);
+	check_placed(p, m, t);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

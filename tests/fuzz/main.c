@@ -178,7 +178,7 @@ static const struct sum {
 	{ "fuzz_native", UINT64_MAX, 0xb57ff26d19f4c687 },
 	{ "fuzz_symbols", 1 << 0, 0xb3c62686fd3caaf0 },
 	{ "fuzz_unwind", 1 << 3, 0x11e2b1eb6ff3f75d },
-	{ "fuzz_walk", UINT64_MAX, 0x5fc9f516739d2e09 },
+	{ "fuzz_walk", UINT64_MAX, 0x351a7be8cddbcd46 },
 };
 
 static int play_summed(const char *program, uint8_t *buf)
