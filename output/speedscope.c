@@ -43,8 +43,11 @@ static void put_stack(struct speedscope *w, const struct tree_row *row)
 	size_t n = tree_path(w->t, row->node, &w->path);
 
 	putc_unlocked('[', w->out);
-	while (n--)
-		fprintf(w->out, "%" PRIu32 "%s", load_u32(w->path.at + 4 * n), n ? "," : "");
+	while (n--) {
+		json_number(w->out, load_u32(w->path.at + 4 * n));
+		if (n)
+			putc_unlocked(',', w->out);
+	}
 	putc_unlocked(']', w->out);
 }
 
