@@ -280,7 +280,7 @@ static size_t bytes_of(const struct tree *t)
 	size_t maps = (t->row_of.cap + t->lines.cap) * (size_t)16;
 
 	return maps + t->funcs.cap + t->python.cap + t->frames.cap + tree_nodes_bytes(&t->nodes) +
-	       t->rows.cap + t->threads.cap + strtab_bytes(t->strings);
+	       t->rows.cap + t->first_row.cap + t->threads.cap + strtab_bytes(t->strings);
 }
 
 /* The node of the stack. Where there is no room for new ones, that of "[unnamed]". */
@@ -314,20 +314,30 @@ bool tree_is_time(const struct session *session, uint32_t event)
 	       perf_event_is_clock(&session->events[event].attr);
 }
 
-/* The row of @want's stack, thread, event and provenance; NONE: no memory. */
-static uint32_t row_of(struct tree *t, const struct tree_row *want)
-{
-	uint64_t key = (uint64_t)want->node << 32 | (uint64_t)want->thread << 6 |
-		       want->event << 2 | want->prov;
-	uint32_t i = idmap_get(&t->row_of, key);
-
-	return i != NONE ? i : add(&t->row_of, key, &t->rows, want, sizeof(*want));
-}
-
 static bool is_row(const struct tree_row *r, const struct tree_row *want)
 {
 	return r->node == want->node && r->thread == want->thread && r->event == want->event &&
 	       r->prov == want->prov;
+}
+
+/* The row of @want's stack, thread, event and provenance; NONE: no memory. Most stacks have one. */
+static uint32_t row_of(struct tree *t, const struct tree_row *want)
+{
+	uint64_t key = (uint64_t)want->node << 32 | (uint64_t)want->thread << 6 |
+		       want->event << 2 | want->prov;
+	uint32_t *first = entry_at(&t->first_row, want->node, sizeof(*first)), i;
+
+	if (!first)
+		return NONE;
+	if (!*first) {
+		*first = (uint32_t)tree_n_rows(t) + 1;
+		buf_put(&t->rows, want, sizeof(*want));
+		return t->rows.oom ? (uint32_t)NONE : *first - 1;
+	}
+	if (is_row(tree_row(t, *first - 1), want))
+		return *first - 1;
+	i = idmap_get(&t->row_of, key);
+	return i != NONE ? i : add(&t->row_of, key, &t->rows, want, sizeof(*want));
 }
 
 /* @same: NULL, it is not known. */
@@ -387,7 +397,7 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 void tree_keep_texts(struct tree *t)
 {
 	struct buf *const bufs[] = { &t->funcs, &t->python, &t->frames,
-				     &t->threads, &t->rows, &t->same };
+				     &t->threads, &t->rows, &t->first_row, &t->same };
 	struct idmap *const maps[] = { &t->others, &t->lines, &t->named,
 				       &t->placed, &t->row_of, &t->thread_of };
 

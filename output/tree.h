@@ -66,7 +66,8 @@ struct tree {
 	struct buf python;		   /* a function's number and 1 each, by pyfunc.index */
 	struct idmap others;		   /* name and file to function, of the recording before all */
 	struct idmap lines, named, placed; /* function and line, name, place, to frame */
-	struct idmap row_of, thread_of;
+	struct buf first_row;		   /* a row's number and 1 each, by node; 0: none */
+	struct idmap row_of, thread_of;	   /* further rows of a node */
 	struct buf same; /* struct tree_same each, by stack.same */
 	struct comms comms;
 	size_t comm_bytes; /* that names of theirs took */
