@@ -181,7 +181,7 @@ static int report(const struct report_options *o, struct recording *r)
 				"%s has no event '%s'; --by event tells those it has", o->path,
 				o->event);
 	code = tally_read(&t, r, o->by, o->python, o->by == TALLY_EVENT ? -1 : event);
-	tally_sort(&t, o->total);
+	tally_sort(&t, o->total, o->annotate ? t.n : shown_rows(o, &t));
 	if (code && !t.samples)
 		; /* a table of nothing says nothing */
 	else if (o->annotate)

@@ -13,6 +13,8 @@
 #include "base/base.h"
 #include "cmd.h"
 
+enum { FEW = 64 }; /* rows that are wanted in order are found without sorting all */
+
 const char *const tally_names[TALLY_N] = { "function", "line",	  "file",
 					   "thread",   "process", "event" };
 
@@ -258,8 +260,27 @@ static int by_total(const void *a, const void *b)
 	return COMPARE(y->total, x->total) ?: by_self(a, b);
 }
 
-void tally_sort(struct tally *t, bool total)
+static void swap(struct tally_row *x, struct tally_row *y)
 {
-	if (t->n)
-		qsort(t->rows, t->n, sizeof(*t->rows), total ? by_total : by_self);
+	struct tally_row row = *x;
+
+	*x = *y;
+	*y = row;
+}
+
+void tally_sort(struct tally *t, bool total, size_t first)
+{
+	int (*order)(const void *, const void *) = total ? by_total : by_self;
+	struct tally_row *rows = t->rows;
+	size_t n = first <= FEW ? MIN(first, t->n) : t->n;
+
+	if (n)
+		qsort(rows, n, sizeof(*rows), order);
+	for (size_t i = n; n && i < t->n; i++) {
+		if (order(&rows[i], &rows[n - 1]) >= 0)
+			continue;
+		swap(&rows[i], &rows[n - 1]);
+		for (size_t k = n - 1; k && order(&rows[k], &rows[k - 1]) < 0; k--)
+			swap(&rows[k], &rows[k - 1]);
+	}
 }

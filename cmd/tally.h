@@ -47,7 +47,7 @@ int tally_other(struct tally *t, const struct tally *read, const struct session 
 		enum tally_by by, int event);
 void tally_deinit(struct tally *t);
 
-/* Most first; equal ones by name. */
-void tally_sort(struct tally *t, bool by_total);
+/* The @first ones in order: most first, equal ones by name. Others stand behind, in any order. */
+void tally_sort(struct tally *t, bool by_total, size_t first);
 
 #endif

@@ -767,6 +767,23 @@ def test_a_stream_that_nobody_could_name_is_refused(py):
     check(re.search(r"spin_\d\d", told), "a stream that was kept tells no names: %s", told)
 
 
+def test_a_report_shows_the_first_of_all_rows():
+    """A few are found without sorting all; functions with as many samples stand by name, then by file."""
+    home = harness.folder()
+    with open(os.path.join(home, "a.folded"), "w") as file:
+        file.writelines("main (/a.py:1);f%d (/%d.py:1) %d\n" % (i * 37 % 101, i % 2, 1 + i * 53 % 7) for i in range(300))
+
+    def rows(*words):
+        return json.loads(pysampled("report", "a.folded", "--json", *words, home=home).ok().out)["rows"]
+    for sort in "self", "total":
+        key = lambda row: (-row[sort], -row["self"], -row["total"], row["name"], row["file"])
+        every = rows("--sort", sort)
+        equal(len(every), 203, "functions")
+        equal(every, sorted(every, key=key), "rows by " + sort)
+        for n in 1, 5, 64, 65, 202, 204:
+            equal(rows("--sort", sort, "-n", n), every[:n], "the first %d by %s" % (n, sort))
+
+
 def test_a_diff_shows_no_change_where_there_is_none():
     """Rows that are chosen are those that changed; where there is room for all, all are there."""
     home = harness.folder()
