@@ -270,15 +270,17 @@ int perf_event_sysctl(const char *name, int missing)
 	return end == text ? missing : (int)value;
 }
 
-size_t perf_record_longest(size_t stack)
+size_t perf_record_longest(size_t stack, bool chains)
 {
 	/* The path of a mapped file (PATH_MAX); or all of a sample but its stack and the kernel's
 	 * chain; and what the kernel puts before a record where it has dropped some. */
 	enum { REST = 8192 };
-	size_t chain = (size_t)perf_event_sysctl("perf_event_max_stack", PERF_RECORD_BYTES) +
-		       (size_t)perf_event_sysctl("perf_event_max_contexts_per_stack",
-						 PERF_RECORD_BYTES);
+	size_t chain = 0;
 
+	if (chains)
+		chain = (size_t)perf_event_sysctl("perf_event_max_stack", PERF_RECORD_BYTES) +
+			(size_t)perf_event_sysctl("perf_event_max_contexts_per_stack",
+						  PERF_RECORD_BYTES);
 	return MIN(REST + stack + 8 * chain, (size_t)PERF_RECORD_BYTES);
 }
 

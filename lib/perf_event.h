@@ -148,7 +148,8 @@ void perf_ring_consume(struct perf_ring *r, uint64_t to); /* release */
  * wraps, or begins at no multiple of 8, is copied to @bounce (PERF_RECORD_BYTES bytes, aligned
  * to 8). NULL: not a record, for a record's size holds its header. */
 enum { PERF_RECORD_BYTES = 1 << 16 };
-size_t perf_record_longest(size_t stack); /* of ours, @stack bytes of it a sample's stack */
+/* Of ours, @stack bytes of it a sample's stack; samples have the kernel's @chains, or none. */
+size_t perf_record_longest(size_t stack, bool chains);
 const struct perf_event_header *perf_ring_at(const struct perf_ring *r, uint64_t pos,
 					     unsigned char *bounce);
 

@@ -193,19 +193,19 @@ static const char *preempt_stall(char *buf, size_t size)
 	return buf;
 }
 
-/* Urgent first: on a CPU where others run it may not get to anything soon. */
+/* Urgent first: on a CPU where others run it may not get to anything soon. Who is on another CPU
+ * than its own is not urgent. */
 static int preempt_thread_begin(const struct preempt_plan *p, int cpu)
 {
-	int policy = sched_getscheduler(0) | SCHED_RESET_ON_FORK, fifo, pinned;
-	struct sched_param was = { 0 };
+	const struct sched_param normal = { 0 };
+	int fifo, pinned;
 
 	if (cpus_has(&p->targets.spared, cpu))
 		return -EACCES;
-	sched_getparam(0, &was);
 	fifo = become_fifo(p->priority, SCHED_RESET_ON_FORK);
 	pinned = cpus_pin_thread(cpu);
 	if (pinned < 0 && fifo == 0)
-		sched_setscheduler(0, policy, &was);
+		sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &normal);
 	return pinned < 0 ? pinned : fifo;
 }
 

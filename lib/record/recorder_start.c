@@ -269,7 +269,8 @@ static int fill_config(struct recorder *r, struct sink *const *sinks, size_t n_s
 	c->only_gil = r->o.mode == RECORDER_GIL;
 	c->native = r->o.native;
 	c->stack_bytes = r->perf.stack;
-	c->record_bytes = (uint32_t)perf_record_longest(c->stack_bytes);
+	c->record_bytes = (uint32_t)perf_record_longest(
+		c->stack_bytes, c->sample_type & PERF_SAMPLE_CALLCHAIN);
 	c->follow = r->o.follow;
 	c->tell_threads = !r->perf.inherit && !r->o.n_tids && !r->capture->finds_threads &&
 			  !r->plan.wide;

@@ -355,7 +355,6 @@ static void set_config(struct player *p)
 		.counter = bits & TAPE_COUNTER,
 		.native = bits & TAPE_NATIVE,
 		.stack_bytes = (uint32_t)tape_get(set, TAPE_STACK_BYTES, 0),
-		.record_bytes = (uint32_t)perf_record_longest(tape_get(set, TAPE_STACK_BYTES, 0)),
 		.follow = bits & TAPE_FOLLOW,
 		.tell_threads = bits & TAPE_TELL_THREADS,
 		.kick = -1,

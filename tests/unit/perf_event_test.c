@@ -42,13 +42,15 @@ static void records_have_a_longest(void **state)
 	enum { STACK = 16 << 10, MMAP = 8 + 64 + 4096 + PERF_TRAILER, LOST = 24 + PERF_TRAILER };
 	size_t chain = 8 * ((size_t)perf_event_sysctl("perf_event_max_stack", 0) +
 			    (size_t)perf_event_sysctl("perf_event_max_contexts_per_stack", 0)),
-	       least = perf_record_longest(0);
+	       none = perf_record_longest(0, false), least = perf_record_longest(0, true);
 
-	assert_true(least >= MIN(MMAP + LOST + chain, (size_t)PERF_RECORD_BYTES));
-	assert_int_equal(MIN(least + STACK, (size_t)PERF_RECORD_BYTES), perf_record_longest(STACK));
-	assert_int_equal(PERF_RECORD_BYTES, perf_record_longest(65528));
+	assert_true(none >= MMAP + LOST);
+	assert_int_equal(MIN(none + chain, (size_t)PERF_RECORD_BYTES), least);
+	assert_int_equal(MIN(least + STACK, (size_t)PERF_RECORD_BYTES),
+			 perf_record_longest(STACK, true));
+	assert_int_equal(PERF_RECORD_BYTES, perf_record_longest(65528, false));
 	if (chain <= 8 * (127 + 8)) /* as kernels have it */
-		assert_true(perf_record_longest(STACK) < 32 << 10);
+		assert_true(perf_record_longest(STACK, true) < 32 << 10);
 }
 
 static void triggers_take_each(void **state)
