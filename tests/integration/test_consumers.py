@@ -21,7 +21,7 @@ def record(py, home, *args):
 @functools.lru_cache(None)
 def recorded(py):
     """One for all tests that ask nothing else of it; the target has ended."""
-    made = record(py, harness.folder(0o777, kept=True), "-e", "cycles", "-F", 499, "-d", 2)
+    made = record(py, harness.folder(0o777, kept=True), "-e", "cycles", "-F", 999, "-d", 2)
     enough(made[0].n("samples") >= 200, "too few samples for all tests: %s", made[0])  # or it is made again
     return made
 
