@@ -325,8 +325,8 @@ static bool is_full(const struct perf_ring *ring)
 	return perf_ring_head(ring) - perf_ring_tail(ring) + FORK_BYTES > ring->size;
 }
 
-/* May the record of @tid's fork be missing? Who is older than all events, with which patience began,
- * has inherited none. */
+/* True: the record of @tid's fork may be missing. Who is older than all events, with which patience
+ * began, has inherited none. */
 static bool is_hidden(const struct attach *a, pid_t tid)
 {
 	bool full = false;

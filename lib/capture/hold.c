@@ -18,7 +18,7 @@ enum { READ_NS = 1600, RANGE_NS = 330 }; /* a read takes, and each range of it: 
 
 /* --- reading and judging --- */
 
-/* It may have run, for all that is known: because records of that may be missing alone? */
+/* It may have run, for all that is known: counted where only missing records say so. */
 static bool count_blind(struct reader *r, pid_t tid, uint64_t since)
 {
 	STATS_ADD(r->c->stats, late_blind, !proof_seen_noted(r->c, tid, since));

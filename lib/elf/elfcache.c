@@ -193,7 +193,7 @@ static void share_add(struct elfcache_share *share, size_t path_bytes)
 	share->path_bytes += path_bytes;
 }
 
-/* Is there room for a file more, and as much of it left as @share has then? */
+/* True: there is room for a file more, and as much is left as @share has then. */
 static bool may_add(const struct elfcache *c, const struct elfcache_share *share,
 		    size_t path_bytes)
 {
@@ -316,7 +316,7 @@ static bool same_device(const struct elfcache_elf *a, const struct elfcache_elf 
 	return a->id.dev == b->id.dev && a->id.view == b->id.view;
 }
 
-/* Is one before the @i-th of its device, too, and of the same process? */
+/* True: one before the @i-th is of its device, too, and of the same process. */
 static bool is_further(const struct elfcache *c, size_t i)
 {
 	const struct elfcache_elf *e = c->slow[i];

@@ -51,8 +51,8 @@ static void drop(struct inbox *in, const struct queue_record *rec)
 		STATS_ADD(in->stats, lost, s.u.lost.n);
 }
 
-/* Is there no room for @n bytes? Of side records targets can make as many as they like: they leave
- * some to samples and code. */
+/* True: there is no room for @n bytes. Of side records targets can make as many as they like: they
+ * leave some to samples and code. */
 static bool is_full(const struct inbox *in, uint32_t type, size_t n, size_t share)
 {
 	size_t bytes = atomic_load(&in->bytes) + held_by(n), least = in->most_samples / 4;

@@ -48,7 +48,7 @@ int pthread_timedjoin_np(pthread_t thread, void **ret, const struct timespec *un
 /* How often nobody was there to be waited for. */
 static _Atomic unsigned alone;
 
-/* Who makes another thread as it is waited for, alone, the next time; which, and was that waited for? */
+/* @parent makes another thread, @tid, when it is waited for alone the next time. */
 static struct {
 	_Atomic pid_t parent, tid;
 	_Atomic bool heard_of;
