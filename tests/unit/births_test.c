@@ -64,16 +64,7 @@ static void note_map_of(struct fix *f, const char *path, uint16_t misc, uint64_t
 {
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_MMAP2, misc);
-	record_u32(&r, PID, TID);
-	record_u64(&r, addr);
-	record_u64(&r, 0x1000);
-	record_u64(&r, 0x3000); /* pgoff */
-	record_u32(&r, 8, 1);
-	record_u64(&r, ino);
-	record_u64(&r, 0);
-	record_u32(&r, 5, 2);
-	record_str(&r, path);
+	record_map(&r, misc, PID, TID, addr, ino, path);
 	record_trailer(&r, TID, time);
 	note(f, &r);
 }

@@ -733,16 +733,7 @@ static void map_code(struct fake *f, uint32_t pid, uint64_t ino, uint64_t after)
 {
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_MMAP2, 0);
-	record_u32(&r, pid, pid);
-	record_u64(&r, 0x7f0000000000);
-	record_u64(&r, 0x1000);
-	record_u64(&r, 0x3000); /* pgoff */
-	record_u32(&r, 8, 1);
-	record_u64(&r, ino);
-	record_u64(&r, 0);
-	record_u32(&r, 5, 2);
-	record_str(&r, "/lib/x");
+	record_map(&r, 0, pid, pid, 0x7f0000000000, ino, "/lib/x");
 	record_u32(&r, pid, pid);
 	record_u64(&r, f->t + after);
 	record_u32(&r, 0, 0);
@@ -843,16 +834,7 @@ static void note_exec_and_map(struct fake *f, uint64_t at, uint64_t ino)
 
 	record_exec(&r, (uint32_t)getpid(), FAKE_TID, f->t - 10, 0, 1);
 	fake_write(f, 0, &r);
-	record_begin(&r, PERF_RECORD_MMAP2, 0);
-	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
-	record_u64(&r, at);
-	record_u64(&r, 0x1000);
-	record_u64(&r, 0x3000);
-	record_u32(&r, 8, 1);
-	record_u64(&r, ino);
-	record_u64(&r, 0);
-	record_u32(&r, 5, 2);
-	record_str(&r, "/lib/x");
+	record_map(&r, 0, (uint32_t)getpid(), FAKE_TID, at, ino, "/lib/x");
 	record_u32(&r, (uint32_t)getpid(), FAKE_TID);
 	record_u64(&r, f->t - 5);
 	record_u32(&r, 0, 0);

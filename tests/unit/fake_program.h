@@ -181,16 +181,7 @@ static inline void note_map(struct fix *f, pid_t pid, raddr at, uint64_t time)
 {
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_MMAP2, 0);
-	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
-	record_u64(&r, at);
-	record_u64(&r, 0x1000);
-	record_u64(&r, 0x3000);
-	record_u32(&r, 8, 1);
-	record_u64(&r, INO);
-	record_u64(&r, 0);
-	record_u32(&r, 5, 2);
-	record_str(&r, "/lib/x");
+	record_map(&r, 0, (uint32_t)pid, (uint32_t)pid, at, INO, "/lib/x");
 	note(f, &r, pid, time);
 }
 

@@ -80,6 +80,22 @@ static inline void record_comm(struct record *r, uint16_t misc, const char *name
 	record_trailer(r, 71, time);
 }
 
+/* A page of code at @at, of the file with inode @ino: all but the trailer. */
+static inline void record_map(struct record *r, uint16_t misc, uint32_t pid, uint32_t tid,
+			      uint64_t at, uint64_t ino, const char *path)
+{
+	record_begin(r, PERF_RECORD_MMAP2, misc);
+	record_u32(r, pid, tid);
+	record_u64(r, at);
+	record_u64(r, 0x1000);
+	record_u64(r, 0x3000); /* pgoff */
+	record_u32(r, 8, 1);
+	record_u64(r, ino);
+	record_u64(r, 0);
+	record_u32(r, 5, 2);
+	record_str(r, path);
+}
+
 /* @tid of @pid has become another program at @time, as event @id of @cpu tells. */
 static inline void record_exec(struct record *r, uint32_t pid, uint32_t tid, uint64_t time,
 			       uint32_t cpu, uint64_t id)

@@ -222,19 +222,25 @@ static void taken_out_is_skipped(void **state)
 }
 
 /* A ring with little room may have lost the record we look for. */
+/* It is too full with more than @most bytes. */
+static void too_full_beyond(struct fake *f, uint64_t most, uint64_t *cursor)
+{
+	ring_at(f, 0, 0);
+	while (f->page.data_head + 40 <= most)
+		ring_switch(f, OUT, TID, 900);
+	*cursor = 0;
+	assert_false(proof_ran_in_ring(&f->config, &f->slot, cursor, TID, 1000));
+	ring_switch(f, OUT, TID, 900);
+	*cursor = 0;
+	assert_true(proof_ran_in_ring(&f->config, &f->slot, cursor, TID, 1000));
+}
+
 static void near_full_ring(void **state)
 {
 	struct fake *f = *state;
 	uint64_t cursor;
 
-	ring_at(f, 0, 0);
-	while (f->page.data_head + 40 <= RING - PERF_RECORD_BYTES)
-		ring_switch(f, OUT, TID, 900);
-	cursor = 0;
-	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
-	ring_switch(f, OUT, TID, 900);
-	cursor = 0;
-	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+	too_full_beyond(f, RING - PERF_RECORD_BYTES, &cursor);
 	/* Also where everything was looked at before. */
 	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
 }
@@ -249,14 +255,7 @@ static void near_full_small_ring(void **state)
 
 	f->slot.ring.size = SMALL;
 	f->config.record_bytes = LONGEST;
-	ring_at(f, 0, 0);
-	while (f->page.data_head + 40 <= SMALL - LONGEST)
-		ring_switch(f, OUT, TID, 900);
-	cursor = 0;
-	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
-	ring_switch(f, OUT, TID, 900);
-	cursor = 0;
-	assert_true(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1000));
+	too_full_beyond(f, SMALL - LONGEST, &cursor);
 	ring_at(f, SMALL - LONGEST, 0);
 	proof_consume(&f->config, &f->slot, SMALL - LONGEST);
 	assert_false(proof_ran_noted(&f->config, TID, before));

@@ -193,12 +193,13 @@ static void reads_that_are_withdrawn(void **state)
 }
 
 static struct fake *stops; /* NULL: it was stopped */
+static pid_t who_stops;
 
-/* The stop comes while the thread is read. */
+/* That one's stop comes while the thread is read. */
 static void stop_meanwhile(void *arg, raddr at, const void *bytes, size_t n, int ret)
 {
 	if (stops)
-		hold(stops, FAKE_TID);
+		hold(stops, who_stops);
 	stops = NULL;
 }
 
@@ -212,6 +213,7 @@ static void stopped_while_it_is_read(void **state)
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, now_ns() - f->t); /* before it runs on */
 	stops = f;
+	who_stops = FAKE_TID;
 	r->mem.saw = stop_meanwhile;
 	reader_drain(r, 0, false);
 	assert_null(stops);
@@ -223,15 +225,8 @@ static void stopped_while_it_is_read(void **state)
 	end_stopping(f, r);
 }
 
-/* The stop of another comes while the thread is read. */
-static void another_stops_meanwhile(void *arg, raddr at, const void *bytes, size_t n, int ret)
-{
-	if (stops)
-		hold(stops, OTHER);
-	stops = NULL;
-}
-
-/* It tells nothing of this one, whose read is offered on, and is dealt with in the next drain. */
+/* The stop of another meanwhile tells nothing of this one, whose read is offered on, and is dealt
+ * with in the next drain. */
 static void another_is_stopped_while_it_is_read(void **state)
 {
 	struct fake *f = *state;
@@ -240,7 +235,8 @@ static void another_is_stopped_while_it_is_read(void **state)
 
 	fake_take(f, (struct fake_event){ 0 });
 	stops = f;
-	r->mem.saw = another_stops_meanwhile;
+	who_stops = OTHER;
+	r->mem.saw = stop_meanwhile;
 	reader_drain(r, 0, false);
 	assert_null(stops);
 	assert_string_equal(fake_next(f), "");
