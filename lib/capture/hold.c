@@ -18,13 +18,6 @@ enum { READ_NS = 1600, RANGE_NS = 330 }; /* a read takes, and each range of it: 
 
 /* --- reading and judging --- */
 
-/* It may have run, for all that is known: counted where only missing records say so. */
-static bool count_blind(struct reader *r, pid_t tid, uint64_t since)
-{
-	STATS_ADD(r->c->stats, late_blind, !proof_seen_noted(r->c, tid, since));
-	return true;
-}
-
 /* Has the thread come onto any CPU since it left ours, as far as records tell? That can't be
  * told once events have been switched off. */
 static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
@@ -39,10 +32,11 @@ static bool ran_since(struct reader *r, pid_t tid, uint64_t since)
 		ran = i != r->slot->index &&
 		      proof_ran_in_ring(c, &c->slots[i], &r->cursor[i], tid, since);
 	tap_looked(r, TAP_RAN, tid, own);
-	if (ran || (!c->table && proof_ran_noted(c, tid, since)))
-		return count_blind(r, tid, since);
-	if (c->table)
-		return false;
+	ran = ran || (!c->table && proof_ran_noted(c, tid, since));
+	if (ran) /* or only records are missing that could tell */
+		STATS_ADD(c->stats, late_blind, !proof_seen_noted(c, tid, since));
+	if (ran || c->table)
+		return ran;
 	ran = tap_answer(r, TAP_UNWATCHED, (uint64_t)tid, proof_ran_unwatched(c, tid, since));
 	STATS_ADD(c->stats, late_unwatched, ran);
 	return ran;
