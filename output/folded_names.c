@@ -122,9 +122,6 @@ static void forget_files(struct folded_names *f)
 	free(f->files);
 	free(f->short_files);
 	free(f->ends_with);
-	f->files = NULL;
-	f->short_files = NULL;
-	f->ends_with = NULL;
 }
 
 void folded_names_deinit(struct folded_names *f)
