@@ -779,6 +779,7 @@ static void who_maps_a_known_interpreter_is_adopted(void **state)
 					m.time == f->t + AFTER);
 		assert_int_equal(told, rows[i].is);
 		assert_int_equal(ours_has(f->c.ours, pid), rows[i].is);
+		assert_int_equal(*fake_next(f) != 0, rows[i].is);
 		while (*fake_next(f))
 			;
 	}

@@ -393,6 +393,26 @@ static void many_processes(void **state)
 	spaces_destroy(s);
 }
 
+/* However many processes end behind that thread. */
+static void a_threads_end_ends_no_process(void **state)
+{
+	enum { LIVES = 1, THREAD = 9, OTHER = 100 };
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct side thread = side_of(SIDE_EXIT, LIVES, THREAD);
+
+	map(s, LIVES, 0, PAGE, 0, 0);
+	spaces_side(s, &thread);
+	for (pid_t pid = OTHER; pid <= OTHER + SPACE_ENDED; pid++) {
+		struct side end = side_of(SIDE_EXIT, pid, pid);
+
+		map(s, pid, 0, PAGE, 0, 0);
+		spaces_side(s, &end);
+	}
+	assert_null(spaces_find(s, OTHER)); /* the first that ended is forgotten */
+	assert_non_null(spaces_find(s, LIVES));
+	spaces_destroy(s);
+}
+
 /* As many maps as the kernel lets a process have, and no more; each that has no room is
  * counted. */
 static void many_maps(void **state)
@@ -952,6 +972,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(same_files),
 		cmocka_unit_test(map_of_the_kernel),
 		cmocka_unit_test(many_processes),
+		cmocka_unit_test(a_threads_end_ends_no_process),
 		cmocka_unit_test(many_maps),
 		cmocka_unit_test(many_maps_that_change),
 		cmocka_unit_test(bytes_of_maps),

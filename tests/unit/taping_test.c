@@ -553,9 +553,12 @@ static void what_it_looks_for(void **state)
 /* With what was read, or why nothing was. */
 static void what_it_reads(void **state)
 {
-	enum { AT = 0x7000, N = sizeof("memory"), READ_PID = 4711 };
+	enum { AT = 0x7000, N = sizeof("memory"), READ_PID = 4711, NUMBERS = 6 };
 	struct reading x = begin_reading(*state);
+	struct tape_head numbers = { 0 };
 
+	for (int i = 0; i < NUMBERS; i++)
+		tape_put(&numbers, TAPE_N, 0);
 	x.r->mem.below.pid = READ_PID;
 	for (int code = 0; code <= EFAULT; code += EFAULT) {
 		struct bytes read, bytes;
@@ -568,6 +571,8 @@ static void what_it_reads(void **state)
 		assert_int_equal(tape_get(read, TAPE_N, MISSING), N);
 		assert_int_equal(tape_get(read, TAPE_CODE, MISSING), code);
 		assert_int_equal(tape_field(read, TAPE_BYTES, &bytes), code == 0);
+		if (code)
+			assert_int_equal(read.n, numbers.n);
 		if (code == 0)
 			assert_memory_equal(bytes.at, "memory", N);
 	}

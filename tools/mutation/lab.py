@@ -57,7 +57,7 @@ def keep(path, text):
 
 def limits():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 30, 2 << 30))
 
 
 def namespace():
