@@ -316,6 +316,11 @@ def need_root():
         raise Skip("needs root")
 
 
+def need_no_asan(why):
+    if "ASAN_OPTIONS" in os.environ:
+        raise Skip("under ASan " + why)
+
+
 def has_tracepoints():
     return is_root() and os.path.isdir("/sys/kernel/tracing/events/sched")
 

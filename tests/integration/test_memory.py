@@ -31,6 +31,7 @@ def slope(points):
 
 def watch(recorder, warm, long):
     """[(time, bytes)] and [descriptors] of a recorder that is attached, after it has been at it for so long."""
+    harness.need_no_asan("memory has a shadow")
     begin = time.monotonic()
     points, fds = [], []
     while time.monotonic() < begin + warm + long:
