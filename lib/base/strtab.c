@@ -17,8 +17,7 @@ struct strtab_chunk {
 
 struct strtab_entry {
 	const char *text;
-	size_t n;
-	uint64_t hash;
+	uint32_t n, hash; /* the lower half */
 };
 
 struct strtab {
@@ -30,9 +29,9 @@ struct strtab {
 	uint32_t n_slots; /* a power of two, more than 2 * n */
 };
 
-static uint64_t strtab_hash(const char *s, size_t n)
+static uint32_t strtab_hash(const char *s, size_t n)
 {
-	return hash_bytes(hash_seed.begin, s, n);
+	return (uint32_t)hash_bytes(hash_seed.begin, s, n);
 }
 
 struct strtab *strtab_create(void)
@@ -77,9 +76,9 @@ static const char *strtab_keep(struct strtab *t, const char *s, size_t n)
 	return ret;
 }
 
-static uint32_t *strtab_slot(const struct strtab *t, uint64_t hash, const char *s, size_t n)
+static uint32_t *strtab_slot(const struct strtab *t, uint32_t hash, const char *s, size_t n)
 {
-	uint32_t mask = t->n_slots - 1, i = (uint32_t)hash & mask;
+	uint32_t mask = t->n_slots - 1, i = hash & mask;
 
 	for (; t->slot[i]; i = (i + 1) & mask) {
 		const struct strtab_entry *e = &t->entry[t->slot[i] - 1];
@@ -112,8 +111,13 @@ static int strtab_grow(struct strtab *t)
 	t->slot = slot;
 	t->n_slots = n;
 	t->cap = n / 2;
-	for (uint32_t i = 0; i < t->n; i++)
-		*strtab_slot(t, entry[i].hash, entry[i].text, entry[i].n) = i + 1;
+	for (uint32_t i = 0; i < t->n; i++) { /* they differ: none is compared */
+		uint32_t at = entry[i].hash & (n - 1);
+
+		while (slot[at])
+			at = (at + 1) & (n - 1);
+		slot[at] = i + 1;
+	}
 	return 0;
 }
 
@@ -126,7 +130,7 @@ uint32_t strtab_find(const struct strtab *t, const char *s, size_t n)
 
 uint32_t strtab_add(struct strtab *t, const char *s, size_t n)
 {
-	uint64_t hash = strtab_hash(s, n);
+	uint32_t hash = strtab_hash(s, n);
 	const char *text;
 	uint32_t *slot;
 
@@ -135,12 +139,12 @@ uint32_t strtab_add(struct strtab *t, const char *s, size_t n)
 		if (*slot)
 			return *slot - 1;
 	}
-	if (strtab_grow(t))
+	if (n > UINT32_MAX || strtab_grow(t))
 		return STRTAB_NONE;
 	text = strtab_keep(t, s, n);
 	if (!text)
 		return STRTAB_NONE;
-	t->entry[t->n] = (struct strtab_entry){ .text = text, .n = n, .hash = hash };
+	t->entry[t->n] = (struct strtab_entry){ text, (uint32_t)n, hash };
 	*strtab_slot(t, hash, s, n) = t->n + 1;
 	return t->n++;
 }
