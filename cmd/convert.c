@@ -56,6 +56,10 @@ static int take_wish(struct recording *in, const struct wish *w)
 	if (w->threads && recording_is_folded(in) && !(s->flags & SESSION_THREADS))
 		return cmd_fail(EXIT_USAGE, "%s does not tell threads apart: leave --threads out",
 				in->path);
+	if (w->full_paths && recording_is_short(in))
+		return cmd_fail(EXIT_USAGE, "%s has short names of Python files, without their "
+					    "folders: leave --full-paths out",
+				in->path);
 	s->flags |= (w->full_paths ? SESSION_FULL_PATHS : 0u) | (w->threads ? SESSION_THREADS : 0u);
 	return EXIT_DONE;
 }

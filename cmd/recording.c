@@ -225,6 +225,15 @@ bool recording_is_folded(const struct recording *r)
 	return !r->perf && !r->tape;
 }
 
+bool recording_is_short(struct recording *r)
+{
+	bool ret = recording_is_folded(r) && folded_is_short(r->in);
+
+	if (recording_is_folded(r))
+		rewind(r->in);
+	return ret;
+}
+
 struct session *recording_session(struct recording *r)
 {
 	if (r->tape)

@@ -48,6 +48,9 @@ void recording_close(struct recording *r);
 /* True: they are stacks that somebody added up, which know no more than they say. */
 bool recording_is_folded(const struct recording *r);
 
+/* True: Python files have short names, of which nobody can make whole paths. */
+bool recording_is_short(struct recording *r);
+
 /* What outputs must know; lives as long as @r. */
 struct session *recording_session(struct recording *r);
 

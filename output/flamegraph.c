@@ -278,9 +278,12 @@ static void frame_text(const struct tree *t, uint32_t node, char *buf, size_t ca
 static void put_amount(const struct sink *s, uint64_t n, bool all)
 {
 	char buf[AMOUNT];
+	const char *text = amount(s->session, n, buf);
 	uint64_t samples;
 
-	put_xml(s->out, amount(s->session, n, buf), SIZE_MAX);
+	if (!all && !strcmp(text, "1 samples"))
+		text = "1 sample"; /* that of all is read by programs */
+	put_xml(s->out, text, SIZE_MAX);
 	if (!all || !(s->session->flags & SESSION_PERIOD))
 		return;
 	event_total(s->priv, &samples);

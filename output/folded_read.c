@@ -349,19 +349,30 @@ static bool has_count(const char *line, size_t n)
 	       !count[1 + strspn(count + 1, "0123456789")];
 }
 
+/* The file of the first Python frame from that at *@at on, which becomes the next one's place, of a
+ * line that ends with @count. NULL: there is none. */
+static const char *next_python(const char **at, const char *count)
+{
+	const char *file = NULL, *file_end;
+	int number;
+
+	while (*at && !file) {
+		const char *text = *at, *end = text + strcspn(text, ";");
+
+		*at = *end ? end + 1 : NULL;
+		end = *end ? end : count;
+		file = python_file(text, (size_t)(end - text), &file_end, &number);
+	}
+	return file;
+}
+
 /* True: one of the frames behind the first is Python's. */
 static bool has_python(const char *line)
 {
-	const char *count = strrchr(line, ' '), *end, *file_end;
-	int number;
+	const char *at = strchr(line, ';');
 
-	for (const char *at = strchr(line, ';'); at; at = *end == ';' ? end : NULL) {
-		end = at + 1 + strcspn(at + 1, ";");
-		end = *end ? end : count;
-		if (python_file(at + 1, (size_t)(end - at - 1), &file_end, &number))
-			return true;
-	}
-	return false;
+	at = at ? at + 1 : NULL;
+	return next_python(&at, strrchr(line, ' '));
 }
 
 /* What is known of the lines so far. */
@@ -421,6 +432,25 @@ bool folded_begins(FILE *in)
 		if (n && !is_remark(text))
 			return has_count(text, (size_t)n);
 	return true;
+}
+
+bool folded_is_short(FILE *in)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t cap = 0;
+	bool any = false;
+	ssize_t n;
+
+	while ((n = next_line(in, &text, &cap)) >= 0) {
+		const char *at = has_count(text, (size_t)n) ? text : NULL, *file;
+
+		while ((file = next_python(&at, strrchr(text, ' ')))) {
+			if (*file == '/')
+				return false;
+			any |= *file != '<';
+		}
+	}
+	return any;
 }
 
 int folded_look(FILE *in, struct session *session)

@@ -12,6 +12,9 @@
 /* False: the first line of @in that is not empty is no stack. @in is read past it. */
 bool folded_begins(FILE *in);
 
+/* True: there are Python files, all by short names. @in is read. */
+bool folded_is_short(FILE *in);
+
 /* What our own folded stacks are of: where each line of @in has an event, their names become
  * those of @session. Where each begins with a process @session gets SESSION_PROCESSES, and where
  * one tells a thread SESSION_THREADS: a name and a number, which other tools' first frames may be,

@@ -134,7 +134,8 @@ static void put_meta(struct gecko_track *k)
 
 	fprintf(k->out,
 		"{\"meta\":{\"interval\":%.6f,\"startTime\":%.3f,\"processType\":0,"
-		"\"product\":\"pysampled\",\"importedFrom\":\"pysampled " PYSAMPLED_VERSION
+		"\"product\":\"pysampled\",\"oscpu\":\"Linux\","
+		"\"importedFrom\":\"pysampled " PYSAMPLED_VERSION
 		"\",\"stackwalk\":1,\"debug\":false,\"version\":29,"
 		"\"preprocessedProfileVersion\":48,\"symbolicated\":true,"
 		"\"symbolicationNotSupported\":true,\"usesOnlyOneStackType\":true,"

@@ -456,6 +456,7 @@ const key = k => dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: t
 const seen = { all: texts() };
 const wider = e => e.offsetWidth > parseFloat(e.style.width) + 1; // rounded, at most
 seen.wider = [...document.querySelectorAll('#graph button')].filter(wider).length;
+seen.shown = [...document.querySelectorAll('#graph button')].map(e => e.textContent);
 seen.beyond = $('main').scrollWidth - $('main').clientWidth;
 $('search').value = '^spin'; $('search').dispatchEvent(new Event('input'));
 seen.matched = $('matched').textContent;
@@ -491,6 +492,7 @@ def test_page():
     seen = act("a.html")
     assert seen["all"][0] == "all: 101 samples, 100.0 %, 0 of its own", seen["all"]
     assert "spin (%s/work.py:5): 50 samples, 49.5 %%, 0 of its own" % SRC in seen["all"], seen["all"]
+    assert "spin (work.py:5)" in seen["shown"] and not any("/" in t for t in seen["shown"]), seen["shown"]
     assert seen["matched"] == "101 of 101 samples" and seen["found"] == 3, seen
     assert seen["next"].startswith("spin (") and seen["next2"].startswith("spin (") and seen["next"] != seen["next2"], seen
     assert seen["stops"] == 1, "Tab stops at %d boxes" % seen["stops"]

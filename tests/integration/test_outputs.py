@@ -1020,6 +1020,18 @@ def test_an_option_of_what_reads_recordings_is_not_ignored():
         check("only record writes " + format in run.err, "not told: %s", run.err)
 
 
+def test_short_names_of_files_stay_short():
+    """Of folded stacks that have short names of Python files no whole paths can be made: --full-paths is refused."""
+    home = harness.folder()
+    for name, text in (("short", "p-1;main (app.py:1);json (json/decoder.py:5) 3\n"), ("whole", "p-1;main (/srv/app.py:1) 3\n")):
+        harness.write(os.path.join(home, name + ".folded"), text)
+    check("short names" in pysampled("convert", "--full-paths", "short.folded", "-o", "out.folded", home=home).ok(2).err, "not told")
+    check(not os.path.exists(os.path.join(home, "out.folded")), "a file of what was refused")
+    pysampled("convert", "--full-paths", "whole.folded", "-o", "out.folded", home=home).ok()
+    with open(os.path.join(home, "out.folded")) as out:
+        equal(out.read(), "p-1;main (/srv/app.py:1) 3\n", "stacks")
+
+
 def test_diff_and_convert_know_python_and_threads():
     home = harness.folder()
     for name, of in (("a", "w"), ("b", "v")):
@@ -1073,6 +1085,7 @@ def gecko_counts(path):
         profile = json.load(file)
     ret = {}
     equal(profile["meta"]["preprocessedProfileVersion"], 48, "version of the format")
+    equal(profile["meta"]["oscpu"], "Linux", "the platform that is shown")
     for track in profile["threads"]:
         check_tables(track)
         stacks, of_frame, funcs, text = track["stackTable"], track["frameTable"]["func"], track["funcTable"], track["stringArray"]

@@ -13,8 +13,9 @@
 static const struct pyfunc spin = { "spin", "/srv/work.py", 5, 5, 14, 0 };
 static char text[1 << 16]; /* of the file that was written last */
 
-/* Two samples of @event, which stand for 3 ms or 3,000,000 occurrences. */
-static void draw(const char *extension, const char *event, unsigned flags, bool clock)
+/* @n samples of @event, each of which stands for 1.5 ms or 1,500,000 occurrences. */
+static void draw_samples(int n, const char *extension, const char *event, unsigned flags,
+			 bool clock)
 {
 	const struct frame fr = { .kind = FRAME_PYTHON, .func = &spin, .line = 7 };
 	const struct sample smp = { .pid = 10, .tid = 10, .period = 1500000 };
@@ -35,13 +36,18 @@ static void draw(const char *extension, const char *event, unsigned flags, bool 
 	session.events[0].attr.sample_period = 1500000;
 	strcpy(session.events[0].name, event);
 	assert_int_equal(sink_open(&s, sink_pick(NULL, path), path, &session, &err), 0);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < n; i++)
 		assert_int_equal(s.ops->sample(&s, &smp, &(struct stack){ 1, &fr }), 0);
 	assert_int_equal(sink_close(&s, &err), 0);
 	in = fopen(path, "r");
 	text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
 	fclose(in);
 	unlink(path);
+}
+
+static void draw(const char *extension, const char *event, unsigned flags, bool clock)
+{
+	draw_samples(2, extension, event, flags, clock);
 }
 
 static void has(const char *what)
@@ -63,6 +69,11 @@ static void an_image_says_of_what_its_amounts_are(void **state)
 	has(">3000000 a&#60;b</text>");
 	has("<title>all: 3000000 a&#60;b, 2 samples, 100.0 %</title>");
 	has("<title>spin (/srv/work.py): 3000000 a&#60;b, 100.0 %</title>");
+	draw_samples(1, ".svg", "cycles", 0, false);
+	has("<title>all: 1 samples, 100.0 %</title>");
+	has("<title>spin (/srv/work.py): 1 sample, 100.0 %</title>");
+	draw_samples(11, ".svg", "cycles", 0, false);
+	has("<title>spin (/srv/work.py): 11 samples, 100.0 %</title>");
 	(void)state;
 }
 

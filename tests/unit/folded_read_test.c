@@ -151,6 +151,32 @@ static void functions_are_told_apart(void **state)
 	(void)state;
 }
 
+static bool is_short(const char *text)
+{
+	FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+	bool ret = folded_is_short(in);
+
+	fclose(in);
+	return ret;
+}
+
+static void short_names_of_files_are_known(void **state)
+{
+	static const char *const are[] = { "r;f (a.py:1) 1\n", "f (a.py) 1\n",
+					   "r;n 1\nr;g (<string>:1);f (x/a.py:1);n 1\n" },
+				 *const are_not[] = { "r;f 1\n", "r;f (<string>:1) 1\n",
+						      "r;f (/a.py:1) 1\n", "f (/a.py) 1\n",
+						      "r;f (a.py:1) 1\nr;n;f (/x/a.py:1) 1\n",
+						      "r;f (/a.py);f (a.py) 1\n",
+						      "r;f (/a.py);f (a.py:1) 1\n" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(are); i++)
+		assert_true(is_short(are[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(are_not); i++)
+		assert_false(is_short(are_not[i]));
+	(void)state;
+}
+
 static void roots_name_threads(void **state)
 {
 	reads("py-300;f 1\n", "300/300 is py\n300/300 1: N{f}\n");
@@ -356,6 +382,7 @@ int main(void)
 		cmocka_unit_test(remarks_are_passed),
 		cmocka_unit_test(others_look_similar),
 		cmocka_unit_test(functions_are_told_apart),
+		cmocka_unit_test(short_names_of_files_are_known),
 		cmocka_unit_test(roots_name_threads),
 		cmocka_unit_test(roots_of_others_are_frames),
 		cmocka_unit_test(text_of_windows_is_read),
