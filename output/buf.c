@@ -82,12 +82,13 @@ void buf_u64(struct buf *b, uint64_t v)
 
 void buf_uleb(struct buf *b, uint64_t v)
 {
-	do {
-		unsigned byte = v & 0x7f;
+	unsigned char bytes[10];
+	size_t n = 0;
 
-		v >>= 7;
-		buf_u8(b, v ? byte | 0x80 : byte);
-	} while (v);
+	for (; v > 0x7f; v >>= 7)
+		bytes[n++] = (unsigned char)(v | 0x80);
+	bytes[n++] = (unsigned char)v;
+	buf_put(b, bytes, n);
 }
 
 void buf_sleb(struct buf *b, int64_t v)

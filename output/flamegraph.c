@@ -47,6 +47,14 @@ static void put_funcs(const struct tree *t, FILE *out)
 	fputs("]", out);
 }
 
+static void put_pair(FILE *out, const char *before, uint32_t a, uint32_t b)
+{
+	fputs_unlocked(before, out);
+	json_number(out, a);
+	putc_unlocked(',', out);
+	json_number(out, b);
+}
+
 static void put_numbers(const struct tree *t, FILE *out, bool weighed)
 {
 	bool more = false;
@@ -57,17 +65,16 @@ static void put_numbers(const struct tree *t, FILE *out, bool weighed)
 			tree_frame(t, i)->line);
 	fputs("],\n\"nodes\":[", out);
 	for (uint32_t i = 0; i < tree_n_nodes(t); i++)
-		fprintf(out, "%s%" PRIu32 ",%" PRIu32, i ? "," : "", tree_node(t, i)->parent,
-			tree_node(t, i)->frame);
+		put_pair(out, i ? "," : "", tree_node(t, i)->parent, tree_node(t, i)->frame);
 	fputs("],\n\"rows\":[", out);
 	for (size_t i = 0; i < tree_n_rows(t); i++) {
 		const struct tree_row *r = tree_row(t, i);
 
 		if (!r->count)
 			continue;
-		fprintf(out, "%s[%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%d,%" PRIu64,
-			more ? ",\n" : "", r->node, r->thread, r->event, (int)r->prov,
-			r->count);
+		put_pair(out, more ? ",\n[" : "[", r->node, r->thread);
+		put_pair(out, ",", r->event, r->prov);
+		fprintf(out, ",%" PRIu64, r->count);
 		if (weighed)
 			fprintf(out, ",%" PRIu64, r->samples);
 		fputs("]", out);

@@ -19,6 +19,7 @@
 enum {
 	NONE = IDMAP_NONE,
 	PLACE_TEXT = 4096,
+	STEP_BITS = 10,	 /* of the number of steps that are kept */
 	NAMES_BACK = 64, /* of a thread's names, the latest: one that it had before is looked up */
 };
 
@@ -175,6 +176,26 @@ static uint32_t child_of(struct tree *t, uint32_t parent, uint32_t frame)
 	return tree_nodes_child(&t->nodes, parent, frame);
 }
 
+/* A number for @fr that no other one has, or 0. */
+static uint64_t number_of(const struct tree *t, const struct frame *fr)
+{
+	if (fr->kind == FRAME_PYTHON)
+		return UINT64_C(1) << 63 | (uint64_t)fr->func->index << 32 | (uint32_t)fr->line;
+	return fr->place || t->by_file ? 0 : (uintptr_t)fr->name;
+}
+
+/* The node of @fr below the node @parent: mostly one that was found before. */
+static uint32_t step(struct sink *s, uint32_t parent, const struct frame *fr)
+{
+	struct tree *t = s->priv;
+	const uint64_t what = number_of(t, fr), key = what ^ (uint64_t)parent << 24;
+	struct tree_step *last = &t->steps[key * 0x9e3779b97f4a7c15 >> (64 - STEP_BITS)];
+
+	if (!what || last->what != what || last->parent != parent)
+		*last = (struct tree_step){ what, parent, child_of(t, parent, frame_of(s, fr)) };
+	return last->node;
+}
+
 /* --- threads --- */
 
 static uint32_t or_unknown(const struct tree *t, uint32_t name)
@@ -298,7 +319,7 @@ static uint32_t node_of(struct sink *s, const struct stack *stk)
 		return t->unnamed;
 	}
 	for (size_t i = stk->n; i-- && node != NONE;)
-		node = child_of(t, node, frame_of(s, &stk->frames[i]));
+		node = step(s, node, &stk->frames[i]);
 	return node;
 }
 
@@ -407,6 +428,8 @@ void tree_keep_texts(struct tree *t)
 		idmap_deinit(maps[i]);
 	tree_nodes_deinit(&t->nodes);
 	comms_deinit(&t->comms);
+	free(t->steps);
+	t->steps = NULL;
 }
 
 void tree_deinit(struct tree *t)
@@ -422,7 +445,8 @@ int tree_begin(struct sink *s, struct err *err)
 
 	t->strings = strtab_create();
 	t->empty = t->strings ? intern(t, "") : STRTAB_NONE;
-	if (t->empty != STRTAB_NONE && !tree_nodes_begin(&t->nodes))
+	t->steps = calloc(1 << STEP_BITS, sizeof(*t->steps));
+	if (t->steps && t->empty != STRTAB_NONE && !tree_nodes_begin(&t->nodes))
 		return 0;
 	tree_deinit(t);
 	return err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
@@ -562,6 +586,7 @@ int tree_other(struct tree *t)
 		    idmap_set(&t->others, key_of_func(tree_func(t, i)), i))
 			return -ENOMEM;
 	t->python.n = 0;
+	memset(t->steps, 0, sizeof(*t->steps) << STEP_BITS);
 	comms_clear(&t->comms);
 	t->same.n = 0;
 	t->last_thread = NONE;

@@ -58,11 +58,18 @@ struct tree_same {
 	uint32_t row;  /* that one of them was added to */
 };
 
+/* The node of a frame below another one, as found last. */
+struct tree_step {
+	uint64_t what; /* the frame */
+	uint32_t parent, node;
+};
+
 struct tree {
 	struct strtab *strings;
 	uint32_t empty; /* the empty string */
 	struct buf funcs, frames, threads, rows;
 	struct tree_nodes nodes;
+	struct tree_step *steps; /* by what they are of */
 	struct buf python;		   /* a function's number and 1 each, by pyfunc.index */
 	struct idmap others;		   /* name and file to function, of the recording before all */
 	struct idmap lines, named, placed; /* function and line, name, place, to frame */

@@ -29,13 +29,18 @@ size_t tree_nodes_bytes(const struct tree_nodes *t)
 	return t->all.cap + t->n_slots * sizeof(*t->slot);
 }
 
+/* The slot where the search for @node begins. */
+static uint32_t first_slot(const struct tree_nodes *t, const struct tree_node *node)
+{
+	return (uint32_t)hash_u64((uint64_t)node->parent << 32 | node->frame) & (t->n_slots - 1);
+}
+
 /* The slot of @want, or the free one where it would stand. */
 static uint32_t *find(const struct tree_nodes *t, const struct tree_node *want)
 {
-	uint64_t key = (uint64_t)want->parent << 32 | want->frame;
-	uint32_t mask = t->n_slots - 1, i = (uint32_t)hash_u64(key) & mask;
+	uint32_t i = first_slot(t, want);
 
-	for (; t->slot[i]; i = (i + 1) & mask) {
+	for (; t->slot[i]; i = (i + 1) & (t->n_slots - 1)) {
 		const struct tree_node *n = tree_nodes_at(t, t->slot[i]);
 
 		if (n->parent == want->parent && n->frame == want->frame)
@@ -44,7 +49,8 @@ static uint32_t *find(const struct tree_nodes *t, const struct tree_node *want)
 	return &t->slot[i];
 }
 
-/* The old slots are not needed for it: both together would be the most memory of all. */
+/* The old slots are not needed for it: both together would be the most memory of all. Nodes differ,
+ * so none is compared: each would be a miss of the cache. */
 static int grow(struct tree_nodes *t)
 {
 	uint32_t n_slots = MAX(64u, 2 * t->n_slots);
@@ -52,8 +58,13 @@ static int grow(struct tree_nodes *t)
 	free(t->slot);
 	t->slot = calloc(n_slots, sizeof(*t->slot));
 	t->n_slots = t->slot ? n_slots : 0;
-	for (uint32_t i = 1; t->slot && i < tree_nodes_n(t); i++)
-		*find(t, tree_nodes_at(t, i)) = i;
+	for (uint32_t i = 1; t->slot && i < tree_nodes_n(t); i++) {
+		uint32_t at = first_slot(t, tree_nodes_at(t, i));
+
+		while (t->slot[at])
+			at = (at + 1) & (n_slots - 1);
+		t->slot[at] = i;
+	}
 	return t->slot ? 0 : -ENOMEM;
 }
 

@@ -377,6 +377,23 @@ static void many_nodes_take_little(void **state)
 	(void)state;
 }
 
+/* Its functions have numbers that those of the recording before had. */
+static void another_recording_has_its_own_functions(void **state)
+{
+	static const struct pyfunc g = { "g", "/srv/g.py", 1, 1, 9, 0 };
+	const struct frame of_other = { .kind = FRAME_PYTHON, .func = &g, .line = 7 };
+	struct fixture f;
+
+	begin(&f, SESSION_LINES);
+	put(&f, sample, python, 1);
+	assert_int_equal(tree_other(&f.tree), 0);
+	put(&f, sample, &of_other, 1);
+	put(&f, sample, &of_other, 1);
+	is(&f, "?-10/?-11 spin|/srv/work.py:7:python = e0 p0 1 1000\n"
+	       "?-10/?-11 g|/srv/g.py:7:python = e0 p0 2 2000\n");
+	(void)state;
+}
+
 /* Each sample without room is counted, and keeps its thread and number. */
 static void no_room_is_told(void **state)
 {
@@ -481,6 +498,7 @@ int main(void)
 		cmocka_unit_test(samples_follow_what_a_groups_member_counted),
 		cmocka_unit_test(samples_of_a_fixed_period_are_counted),
 		cmocka_unit_test(many_nodes_take_little),
+		cmocka_unit_test(another_recording_has_its_own_functions),
 		cmocka_unit_test(no_room_is_told),
 		cmocka_unit_test(lines_near_those_that_ran_are_read),
 		cmocka_unit_test(a_copy_says_what_failed),
