@@ -13,6 +13,7 @@
 #include "../output/kept.h"
 #include "../output/short_files.h"
 #include "../output/sink.h"
+#include "base/array.h"
 #include "base/base.h"
 #include "cmd.h"
 #include "tally.h"
@@ -54,8 +55,10 @@ struct diff_options {
 
 /* What both recordings, or one, tell of a function, line or file. */
 struct pair {
-	struct tally_row row;
-	double share[2]; /* self, in parts of all samples */
+	const char *name, *file; /* in diff.texts: equal ones are one */
+	double share[2];	 /* self, in parts of all samples */
+	int line;		 /* 0 but of a line */
+	char kind;		 /* the first letter of tally_row.kind */
 };
 
 struct diff {
@@ -64,9 +67,10 @@ struct diff {
 	struct recording r[2];
 	struct session session[2]; /* of what was read and closed */
 	int event[2];
-	struct tally t[2];
+	uint64_t samples[2];
+	struct strtab *texts;
 	struct pair *pairs;
-	size_t n;
+	size_t n, cap;
 };
 
 static int by_text(const void *a, const void *b)
@@ -78,10 +82,9 @@ static int by_text(const void *a, const void *b)
 static const char *fit(const struct tally *t, const char *text)
 {
 	char buf[PYFUNC_NAME_MAX + 1];
-	size_t n = folded_names_fit(buf, sizeof(buf), text);
-	uint32_t id = strtab_add(t->names, buf, n);
 
-	return id == STRTAB_NONE ? NULL : strtab_get(t->names, id);
+	folded_names_fit(buf, sizeof(buf), text);
+	return tally_keep(t, buf);
 }
 
 static int fit_rows(const struct tally *t)
@@ -117,26 +120,22 @@ static int fold(const struct tally *t)
 	for (size_t i = 0; !ret && i < t->n; i++) {
 		const char **f = bsearch(&t->rows[i].file, whole, n, sizeof(*whole), by_text);
 
-		t->rows[i].file = name[f - whole];
+		t->rows[i].file = tally_keep(t, name[f - whole]);
+		ret = t->rows[i].file ? 0 : -ENOMEM;
 	}
 	free(whole);
 	return ret;
 }
 
 /* Functions of one name and file are one: code above them may have come or gone. */
-static int by_key(const void *a, const void *b, void *by)
+static int by_key(const void *a, const void *b)
 {
-	const struct tally_row *x = &((const struct pair *)a)->row,
-			       *y = &((const struct pair *)b)->row;
-	int ret = strcmp(x->name, y->name);
+	const struct pair *x = a, *y = b;
 
-	if (!ret)
-		ret = strcmp(x->file, y->file);
-	if (!ret)
-		ret = strcmp(x->kind, y->kind);
-	if (!ret && *(const enum tally_by *)by == TALLY_LINE)
-		ret = COMPARE(x->line, y->line);
-	return ret;
+	return COMPARE((uintptr_t)x->name, (uintptr_t)y->name) ?:
+	       COMPARE((uintptr_t)x->file, (uintptr_t)y->file) ?:
+	       COMPARE(x->kind, y->kind) ?:
+	       COMPARE(x->line, y->line);
 }
 
 static double change(const struct pair *p)
@@ -144,51 +143,65 @@ static double change(const struct pair *p)
 	return p->share[1] - p->share[0];
 }
 
+/* What grew most is the first. */
 static int by_change(const void *a, const void *b)
 {
-	double x = change(a), y = change(b);
+	const struct pair *x = a, *y = b;
 
-	return COMPARE(y, x) ?:
-		       strcmp(((const struct pair *)a)->row.name,
-			      ((const struct pair *)b)->row.name);
+	return COMPARE(change(y), change(x)) ?:
+	       strcmp(x->name, y->name) ?:
+	       strcmp(x->file, y->file) ?:
+	       COMPARE(x->kind, y->kind) ?:
+	       COMPARE(x->line, y->line);
 }
 
-static int make_pairs(struct diff *d)
+static int by_change_turned(const void *a, const void *b)
 {
-	enum tally_by by = d->o->by;
-	size_t n = 0;
+	return by_change(b, a);
+}
 
-	d->pairs = calloc(d->t[0].n + d->t[1].n + 1, sizeof(*d->pairs));
-	if (!d->pairs)
+/* Each row of @t becomes a pair of this side only. 0 or -ENOMEM. */
+static int add_pairs(struct diff *d, size_t side, const struct tally *t)
+{
+	if (!array_reserve(&d->pairs, &d->cap, d->n + t->n, sizeof(*d->pairs)))
 		return -ENOMEM;
-	for (size_t side = 0; side < 2; side++)
-		for (size_t i = 0; i < d->t[side].n; i++) {
-			d->pairs[n].row = d->t[side].rows[i];
-			d->pairs[n++].share[side] =
-				d->t[side].rows[i].self / (double)d->t[side].samples;
-		}
-	qsort_r(d->pairs, n, sizeof(*d->pairs), by_key, &by);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct tally_row *r = &t->rows[i];
+		struct pair *p = &d->pairs[d->n++];
+
+		*p = (struct pair){ .name = r->name, .file = r->file, .kind = *r->kind };
+		p->share[side] = r->self / (double)t->samples;
+		p->line = d->o->by == TALLY_LINE ? r->line : 0;
+	}
+	return 0;
+}
+
+/* Those of one key become one. */
+static void join_pairs(struct diff *d)
+{
+	size_t n = d->n;
+
+	qsort(d->pairs, n, sizeof(*d->pairs), by_key);
+	d->n = 0;
 	for (size_t i = 0; i < n; i++)
-		if (d->n && !by_key(&d->pairs[d->n - 1], &d->pairs[i], &by)) {
+		if (d->n && !by_key(&d->pairs[d->n - 1], &d->pairs[i])) {
 			d->pairs[d->n - 1].share[0] += d->pairs[i].share[0];
 			d->pairs[d->n - 1].share[1] += d->pairs[i].share[1];
 		} else {
 			d->pairs[d->n++] = d->pairs[i];
 		}
-	qsort(d->pairs, d->n, sizeof(*d->pairs), by_change);
-	return 0;
 }
 
 static void print_pair(const struct diff *d, const struct pair *p)
 {
 	char where[PATH_MAX + 32] = "", room[CMD_SHORT];
 
-	if (*p->row.file && d->o->by == TALLY_LINE)
-		snprintf(where, sizeof(where), " (%s:%d)", p->row.file, p->row.line);
-	else if (*p->row.file)
-		snprintf(where, sizeof(where), " (%s)", p->row.file);
+	if (*p->file && d->o->by == TALLY_LINE)
+		snprintf(where, sizeof(where), " (%s:%d)", p->file, p->line);
+	else if (*p->file)
+		snprintf(where, sizeof(where), " (%s)", p->file);
 	cmd_line(stdout, "%+7.2f%% %6.2f%% %6.2f%%  %s%s", 100 * change(p), 100 * p->share[0],
-		 100 * p->share[1], cmd_short(p->row.name, room), where);
+		 100 * p->share[1], cmd_short(p->name, room), where);
 }
 
 static const char *event_of(const struct diff *d, size_t side)
@@ -199,7 +212,7 @@ static const char *event_of(const struct diff *d, size_t side)
 static void print_head(struct diff *d, size_t side)
 {
 	const struct session *s = &d->session[side];
-	const uint64_t n = d->t[side].samples;
+	const uint64_t n = d->samples[side];
 	const char *path = d->paths[side];
 	const char letter = "AB"[side];
 
@@ -233,6 +246,8 @@ static void print_diff(struct diff *d)
 	last = most - first;
 	if (all)
 		first = most, last = 0;
+	tally_sort_by(d->pairs, d->n, sizeof(*d->pairs), first, by_change);
+	tally_sort_by(d->pairs + first, d->n - first, sizeof(*d->pairs), last, by_change_turned);
 	print_head(d, 0);
 	print_head(d, 1);
 	cmd_line(stdout, "# change  self A  self B  %s", tally_names[d->o->by]);
@@ -242,7 +257,7 @@ static void print_diff(struct diff *d)
 		cmd_line(stdout, "# no change in %zu: -n 0 shows them", d->n);
 	else if (most < d->n)
 		cmd_line(stdout, "# and %zu between: -n 0 shows all", d->n - most);
-	for (size_t i = d->n - last; i < d->n; i++)
+	for (size_t i = first + last; i-- > first;)
 		print_pair(d, &d->pairs[i]);
 }
 
@@ -281,18 +296,23 @@ static int no_samples(const struct recording *r)
 	return cmd_fail(EXIT_FAILED, "%s has no samples", r->path);
 }
 
-/* One recording makes room for the other: its rows need texts only. EXIT_DONE, or an exit code
- * after a sentence. */
-static int read_side(struct diff *d, size_t side)
+/* One recording makes room for the other: of it only pairs and texts stay. With @unlike they have
+ * what folded stacks have. EXIT_DONE, or an exit code after a sentence. */
+static int read_side(struct diff *d, size_t side, bool unlike)
 {
 	struct recording *r = &d->r[side];
-	int code = tally_read(&d->t[side], r, d->o->by, d->o->python, d->event[side]);
+	struct tally t;
+	int code = tally_read(&t, r, d->texts, d->o->by, d->o->python, d->event[side]);
 
-	if (!code && !d->t[side].samples)
+	if (!code && !t.samples)
 		code = no_samples(r);
-	tree_keep_texts(&d->t[side].tree);
 	d->session[side] = *recording_session(r);
+	d->samples[side] = t.samples;
 	recording_close(r);
+	tree_deinit(&t.tree);
+	if (!code && ((unlike && fold(&t) < 0) || add_pairs(d, side, &t) < 0))
+		code = cmd_fail(EXIT_FAILED, "out of memory");
+	tally_deinit(&t);
 	return code;
 }
 
@@ -304,7 +324,7 @@ static bool are_unlike(const struct recording r[2])
 
 static int diff(const struct diff_options *o, char **paths)
 {
-	struct diff d = { .o = o, .paths = paths };
+	struct diff d = { .o = o, .paths = paths, .texts = strtab_create() };
 	int code = recording_open(&d.r[0], paths[0]);
 	bool unlike;
 
@@ -314,20 +334,15 @@ static int diff(const struct diff_options *o, char **paths)
 	if (!code)
 		code = find_events(d.r, o->event, d.event);
 	for (size_t side = 0; side < 2 && !code; side++)
-		code = read_side(&d, side);
-	if (!code && unlike)
-		for (size_t side = 0; side < 2 && !code; side++)
-			if (fold(&d.t[side]) < 0)
-				code = cmd_fail(EXIT_FAILED, "out of memory");
-	if (!code && make_pairs(&d) < 0)
-		code = cmd_fail(EXIT_FAILED, "out of memory");
-	if (!code)
+		code = read_side(&d, side, unlike);
+	if (!code) {
+		join_pairs(&d);
 		print_diff(&d);
-	free(d.pairs);
-	for (size_t side = 0; side < 2; side++) {
-		tally_deinit(&d.t[side]);
-		recording_close(&d.r[side]);
 	}
+	free(d.pairs);
+	strtab_destroy(d.texts);
+	recording_close(&d.r[0]);
+	recording_close(&d.r[1]);
 	return code;
 }
 

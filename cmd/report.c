@@ -170,7 +170,7 @@ static int annotate(const struct report_options *o, const struct session *s,
 	return code;
 }
 
-static int report(const struct report_options *o, struct recording *r)
+static int report(const struct report_options *o, struct recording *r, struct strtab *texts)
 {
 	const struct session *s = recording_session(r);
 	int event = recording_event(r, o->event), code;
@@ -180,7 +180,7 @@ static int report(const struct report_options *o, struct recording *r)
 		return cmd_fail(EXIT_USAGE,
 				"%s has no event '%s'; --by event tells those it has", o->path,
 				o->event);
-	code = tally_read(&t, r, o->by, o->python, o->by == TALLY_EVENT ? -1 : event);
+	code = tally_read(&t, r, texts, o->by, o->python, o->by == TALLY_EVENT ? -1 : event);
 	tally_sort(&t, o->total, o->annotate ? t.n : shown_rows(o, &t));
 	if (code && !t.samples)
 		; /* a table of nothing says nothing */
@@ -270,6 +270,7 @@ static int take_option(void *into, int opt)
 static int run(struct report_options *o)
 {
 	struct recording r;
+	struct strtab *texts;
 	int code;
 
 	if (o->annotate && (o->json || o->by_given || o->order_given || o->rows_given))
@@ -285,9 +286,11 @@ static int run(struct report_options *o)
 	if (o->annotate)
 		o->by = TALLY_LINE;
 	code = recording_open(&r, o->path);
+	texts = strtab_create();
 	if (!code)
-		code = report(o, &r);
+		code = report(o, &r, texts);
 	recording_close(&r);
+	strtab_destroy(texts);
 	return code;
 }
 

@@ -30,11 +30,11 @@ struct counting {
 	double scale[SESSION_MAX_EVENTS]; /* tree_scale() */
 };
 
-static const char *keep(struct tally *t, const char *text)
+const char *tally_keep(const struct tally *t, const char *text)
 {
-	uint32_t id = strtab_add(t->names, text, strlen(text));
+	uint32_t id = strtab_add(t->texts, text, strlen(text));
 
-	return id == STRTAB_NONE ? NULL : strtab_get(t->names, id);
+	return id == STRTAB_NONE ? NULL : strtab_get(t->texts, id);
 }
 
 /* Of a line or a file. */
@@ -77,7 +77,7 @@ static struct tally_row row_of_whole(const struct counting *c, const struct tree
 		snprintf(text, sizeof(text), "%s-%d", tree_text(t, th->process), th->pid);
 	if (c->by == TALLY_EVENT)
 		snprintf(text, sizeof(text), "%s", c->session->events[r->event].name);
-	return (struct tally_row){ .name = keep(c->t, text),
+	return (struct tally_row){ .name = tally_keep(c->t, text),
 				   .file = "",
 				   .kind = tally_names[c->by] };
 }
@@ -203,22 +203,26 @@ static int count(struct tally *t, const struct tree *tree, const struct session 
 	return ret;
 }
 
-int tally_read(struct tally *t, struct recording *r, enum tally_by by, bool python, int event)
+int tally_read(struct tally *t, struct recording *r, struct strtab *texts, enum tally_by by,
+	       bool python, int event)
 {
+	struct session *session = recording_session(r);
 	struct sink sink = { .ops = &ops,
-			     .session = recording_session(r),
+			     .session = session,
 			     .path = r->path,
 			     .folder = -1,
 			     .priv = &t->tree };
 	struct err err;
 	int code, ret;
 
-	*t = (struct tally){ .names = strtab_create(),
+	*t = (struct tally){ .texts = texts,
 			     .tree.by_file = by == TALLY_FILE,
 			     .python = python };
-	if (tree_begin(&sink, &err) < 0 || !t->names)
+	session->texts = texts;
+	if (!texts || tree_begin(&sink, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "out of memory");
 	code = recording_feed(r, &sink);
+	tree_complete(&t->tree);
 	ret = count(t, &t->tree, sink.session, by, event);
 	return ret ? cmd_fail(EXIT_FAILED, "%s", strerror(-ret)) : code;
 }
@@ -226,17 +230,15 @@ int tally_read(struct tally *t, struct recording *r, enum tally_by by, bool pyth
 int tally_other(struct tally *t, const struct tally *read, const struct session *session,
 		enum tally_by by, int event)
 {
-	*t = (struct tally){ .names = strtab_create(), .python = read->python };
-	return t->names && !count(t, &read->tree, session, by, event) ?
+	*t = (struct tally){ .texts = read->texts, .python = read->python };
+	return !count(t, &read->tree, session, by, event) ?
 		       EXIT_DONE :
 		       cmd_fail(EXIT_FAILED, "out of memory");
 }
 
 void tally_deinit(struct tally *t)
 {
-	if (t->tree.strings)
-		tree_deinit(&t->tree);
-	strtab_destroy(t->names);
+	tree_deinit(&t->tree);
 	free(t->rows);
 	*t = (struct tally){ 0 };
 }
@@ -260,27 +262,36 @@ static int by_total(const void *a, const void *b)
 	return COMPARE(y->total, x->total) ?: by_self(a, b);
 }
 
-static void swap(struct tally_row *x, struct tally_row *y)
+static void swap(char *x, char *y, size_t n)
 {
-	struct tally_row row = *x;
+	uint64_t a, b;
 
-	*x = *y;
-	*y = row;
+	for (size_t i = 0; i < n; i += sizeof(a)) {
+		memcpy(&a, x + i, sizeof(a));
+		memcpy(&b, y + i, sizeof(a));
+		memcpy(x + i, &b, sizeof(a));
+		memcpy(y + i, &a, sizeof(a));
+	}
+}
+
+void tally_sort_by(void *rows, size_t n, size_t size, size_t first,
+		   int (*order)(const void *, const void *))
+{
+	const size_t few = first <= FEW ? MIN(first, n) : n;
+	char *const behind = (char *)rows + few * size;
+
+	if (few)
+		qsort(rows, few, size, order);
+	for (char *row = behind; few && row < (char *)rows + n * size; row += size) {
+		if (order(row, behind - size) >= 0)
+			continue;
+		swap(row, behind - size, size);
+		for (char *at = behind - size; at > (char *)rows && order(at, at - size) < 0; at -= size)
+			swap(at, at - size, size);
+	}
 }
 
 void tally_sort(struct tally *t, bool total, size_t first)
 {
-	int (*order)(const void *, const void *) = total ? by_total : by_self;
-	struct tally_row *rows = t->rows;
-	size_t n = first <= FEW ? MIN(first, t->n) : t->n;
-
-	if (n)
-		qsort(rows, n, sizeof(*rows), order);
-	for (size_t i = n; n && i < t->n; i++) {
-		if (order(&rows[i], &rows[n - 1]) >= 0)
-			continue;
-		swap(&rows[i], &rows[n - 1]);
-		for (size_t k = n - 1; k && order(&rows[k], &rows[k - 1]) < 0; k--)
-			swap(&rows[k], &rows[k - 1]);
-	}
+	tally_sort_by(t->rows, t->n, sizeof(*t->rows), first, total ? by_total : by_self);
 }

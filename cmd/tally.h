@@ -31,7 +31,7 @@ struct tally_row {
 
 struct tally {
 	struct tree tree;
-	struct strtab *names; /* of threads and processes */
+	struct strtab *texts; /* that rows point to; borrowed */
 	struct tally_row *rows;
 	size_t n, cap;
 	uint64_t samples; /* of the event */
@@ -39,15 +39,23 @@ struct tally {
 };
 
 /* Read all of @r and count what @event (an index; -1: all events) says; with @python as if there
- * were Python frames only. An exit code, not EXIT_DONE after a sentence. To be emptied in any
+ * were Python frames only. All texts are in @texts (NULL: there was no memory for it), so of two
+ * recordings equal ones are one. An exit code, not EXIT_DONE after a sentence. To be emptied in any
  * case. */
-int tally_read(struct tally *t, struct recording *r, enum tally_by by, bool python, int event);
+int tally_read(struct tally *t, struct recording *r, struct strtab *texts, enum tally_by by,
+	       bool python, int event);
 /* The same of another event of what was @read, whose texts it has. */
 int tally_other(struct tally *t, const struct tally *read, const struct session *session,
 		enum tally_by by, int event);
 void tally_deinit(struct tally *t);
 
+/* @text in @t's texts. NULL: no memory. */
+const char *tally_keep(const struct tally *t, const char *text);
+
 /* The @first ones in order: most first, equal ones by name. Others stand behind, in any order. */
 void tally_sort(struct tally *t, bool by_total, size_t first);
+/* The same of @n @rows of @size bytes, a multiple of 8, in any @order. */
+void tally_sort_by(void *rows, size_t n, size_t size, size_t first,
+		   int (*order)(const void *, const void *));
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/idmap.h"
+#include "base/hash.h"
 #include "base/strtab.h"
 
 static const char EVENT[] = "event:", TRUNCATED[] = "[truncated]", UNNAMED[] = "[unnamed]";
@@ -25,7 +25,8 @@ struct folded_reader {
 	struct sink *sink;
 	const struct session *session;
 	struct strtab *names;
-	struct idmap func_of;	/* name and file to pyfunc.index */
+	uint32_t *slot; /* pyfunc.index + 1, by name and file; 0 is free */
+	size_t n_slots; /* a power of two, at least twice as many as functions */
 	struct pyfunc **blocks; /* outputs keep where a function is: it stays there */
 	size_t n_func, cap_blocks;
 	uint64_t counts;      /* of the lines so far, together */
@@ -33,16 +34,54 @@ struct folded_reader {
 	size_t n, cap;
 };
 
-static const char *keep(const struct folded_reader *r, const char *text, size_t n,
-			uint32_t *id)
+static const char *keep(const struct folded_reader *r, const char *text, size_t n)
 {
-	*id = strtab_add(r->names, text, n);
-	return *id == STRTAB_NONE ? NULL : strtab_get(r->names, *id);
+	uint32_t id = strtab_add(r->names, text, n);
+
+	return id == STRTAB_NONE ? NULL : strtab_get(r->names, id);
 }
 
 static struct pyfunc *func_at(const struct folded_reader *r, size_t i)
 {
 	return &r->blocks[i / BLOCK][i % BLOCK];
+}
+
+/* The slot where the search for the function of kept texts begins. */
+static size_t first_slot(const struct folded_reader *r, const char *name, const char *file)
+{
+	return hash_pair((uintptr_t)name, (uintptr_t)file) & (r->n_slots - 1);
+}
+
+/* The function's slot, or the free one where it would stand. */
+static uint32_t *slot_of(const struct folded_reader *r, const char *name, const char *file)
+{
+	size_t i = first_slot(r, name, file);
+
+	for (; r->slot[i]; i = (i + 1) & (r->n_slots - 1)) {
+		const struct pyfunc *f = func_at(r, r->slot[i] - 1);
+
+		if (f->qualname == name && f->file == file)
+			break;
+	}
+	return &r->slot[i];
+}
+
+/* Slots for one more function. Functions differ, so none is compared. 0 or -ENOMEM. */
+static int grow_slots(struct folded_reader *r)
+{
+	if (2 * (r->n_func + 1) <= r->n_slots)
+		return 0;
+	r->n_slots = MAX((size_t)64, 2 * r->n_slots);
+	free(r->slot);
+	r->slot = calloc(r->n_slots, sizeof(*r->slot));
+	for (uint32_t i = 0; r->slot && i < r->n_func; i++) {
+		size_t at = first_slot(r, func_at(r, i)->qualname, func_at(r, i)->file);
+
+		while (r->slot[at])
+			at = (at + 1) & (r->n_slots - 1);
+		r->slot[at] = i + 1;
+	}
+	return r->slot ? 0 : -ENOMEM;
 }
 
 /* Room for one more function. 0 or -ENOMEM. */
@@ -62,19 +101,20 @@ static const struct pyfunc *func_of(struct folded_reader *r, const char *name, s
 				    const char *file, size_t file_n)
 {
 	struct pyfunc f = { .index = (uint32_t)r->n_func };
-	uint32_t a, b, known;
+	uint32_t *slot;
 
-	f.qualname = keep(r, name, name_n, &a);
-	f.file = keep(r, file, file_n, &b);
-	if (!f.qualname || !f.file)
+	f.qualname = keep(r, name, name_n);
+	f.file = keep(r, file, file_n);
+	if (!f.qualname || !f.file || grow_slots(r))
 		return NULL;
-	known = idmap_get(&r->func_of, (uint64_t)a << 32 | b);
-	if (known != IDMAP_NONE)
-		return func_at(r, known);
-	if (idmap_set(&r->func_of, (uint64_t)a << 32 | b, f.index) || grow(r))
+	slot = slot_of(r, f.qualname, f.file);
+	if (*slot)
+		return func_at(r, *slot - 1);
+	if (grow(r))
 		return NULL;
 	*func_at(r, r->n_func) = f;
-	return func_at(r, r->n_func++);
+	*slot = (uint32_t)++r->n_func;
+	return func_at(r, f.index);
 }
 
 /* The digits before @end, which follow @mark; *@at is where @mark stands. -1: there are none.
@@ -155,7 +195,6 @@ static bool is_place(const char *text, size_t n)
 static int add_frame(struct folded_reader *r, const char *text, size_t n)
 {
 	struct frame fr = { .kind = FRAME_NATIVE };
-	uint32_t id;
 
 	if (!array_reserve(&r->frames, &r->cap, r->n + 1, sizeof(*r->frames)))
 		return -ENOMEM;
@@ -164,7 +203,7 @@ static int add_frame(struct folded_reader *r, const char *text, size_t n)
 	else if (n > 2 && *text == '[' && text[n - 1] == ']' && !is_place(text, n))
 		fr.kind = FRAME_MARKER;
 	if (!python_frame(r, text, n, &fr))
-		fr.name = keep(r, text, n, &id);
+		fr.name = keep(r, text, n);
 	r->frames[r->n++] = fr;
 	return fr.name || fr.func ? 0 : -ENOMEM;
 }
@@ -177,9 +216,8 @@ static int tell_name(const struct folded_reader *r, pid_t pid, pid_t tid, bool t
 			     .pid = pid,
 			     .tid = tid,
 			     .u.comm.thread = thread };
-	uint32_t id;
 
-	side.u.comm.name = keep(r, text, n, &id);
+	side.u.comm.name = keep(r, text, n);
 	return side.u.comm.name ? r->sink->ops->side(r->sink, &side) : -ENOMEM;
 }
 
@@ -478,7 +516,9 @@ int folded_look(FILE *in, struct session *session)
 
 int folded_read(FILE *in, const struct session *session, struct sink *s, size_t *line)
 {
-	struct folded_reader r = { .sink = s, .session = session, .names = strtab_create() };
+	struct folded_reader r = { .sink = s,
+				   .session = session,
+				   .names = session->texts ?: strtab_create() };
 	_cleanup_free_ char *text = NULL;
 	size_t cap = 0;
 	ssize_t n;
@@ -491,7 +531,8 @@ int folded_read(FILE *in, const struct session *session, struct sink *s, size_t 
 		free(r.blocks[i]);
 	free(r.blocks);
 	free(r.frames);
-	idmap_deinit(&r.func_of);
-	strtab_destroy(r.names);
+	free(r.slot);
+	if (!session->texts)
+		strtab_destroy(r.names);
 	return ret;
 }

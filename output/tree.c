@@ -415,10 +415,9 @@ int tree_sample(struct sink *s, const struct sample *smp, const struct stack *st
 
 /* --- begin and end --- */
 
-void tree_keep_texts(struct tree *t)
+void tree_complete(struct tree *t)
 {
-	struct buf *const bufs[] = { &t->funcs, &t->python, &t->frames,
-				     &t->threads, &t->rows, &t->first_row, &t->same };
+	struct buf *const bufs[] = { &t->python, &t->first_row, &t->same };
 	struct idmap *const maps[] = { &t->others, &t->lines, &t->named,
 				       &t->placed, &t->row_of, &t->thread_of };
 
@@ -426,7 +425,7 @@ void tree_keep_texts(struct tree *t)
 		buf_deinit(bufs[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		idmap_deinit(maps[i]);
-	tree_nodes_deinit(&t->nodes);
+	tree_nodes_complete(&t->nodes);
 	comms_deinit(&t->comms);
 	free(t->steps);
 	t->steps = NULL;
@@ -434,8 +433,14 @@ void tree_keep_texts(struct tree *t)
 
 void tree_deinit(struct tree *t)
 {
-	tree_keep_texts(t);
-	strtab_destroy(t->strings);
+	tree_complete(t);
+	buf_deinit(&t->funcs);
+	buf_deinit(&t->frames);
+	buf_deinit(&t->threads);
+	buf_deinit(&t->rows);
+	tree_nodes_deinit(&t->nodes);
+	if (!t->shared)
+		strtab_destroy(t->strings);
 	t->strings = NULL;
 }
 
@@ -443,7 +448,8 @@ int tree_begin(struct sink *s, struct err *err)
 {
 	struct tree *t = s->priv;
 
-	t->strings = strtab_create();
+	t->strings = s->session->texts ?: strtab_create();
+	t->shared = s->session->texts;
 	t->empty = t->strings ? intern(t, "") : STRTAB_NONE;
 	t->steps = calloc(1 << STEP_BITS, sizeof(*t->steps));
 	if (t->steps && t->empty != STRTAB_NONE && !tree_nodes_begin(&t->nodes))

@@ -66,6 +66,7 @@ struct tree_step {
 
 struct tree {
 	struct strtab *strings;
+	bool shared;	/* they are the session's */
 	uint32_t empty; /* the empty string */
 	struct buf funcs, frames, threads, rows;
 	struct tree_nodes nodes;
@@ -139,8 +140,9 @@ double tree_scale(const struct tree *t, const struct session *session, uint32_t 
 int tree_copy(struct sink *s, int (*write)(struct sink *s));
 int tree_end(struct sink *s, struct err *err);
 void tree_deinit(struct tree *t);
-/* Free all but the texts, which others may still point to. To be emptied in any case. */
-void tree_keep_texts(struct tree *t);
+/* Nothing is added any more: free what only finds what is there already. To be emptied in any
+ * case. */
+void tree_complete(struct tree *t);
 
 /* What comes is of another recording, whose functions, names and threads have their own
  * numbers: functions of one name and file are one. 0 or -ENOMEM. */

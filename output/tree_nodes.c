@@ -17,11 +17,17 @@ int tree_nodes_begin(struct tree_nodes *t)
 	return t->all.oom ? -ENOMEM : 0;
 }
 
+void tree_nodes_complete(struct tree_nodes *t)
+{
+	free(t->slot);
+	t->slot = NULL;
+	t->n_slots = 0;
+}
+
 void tree_nodes_deinit(struct tree_nodes *t)
 {
+	tree_nodes_complete(t);
 	buf_deinit(&t->all);
-	free(t->slot);
-	*t = (struct tree_nodes){};
 }
 
 size_t tree_nodes_bytes(const struct tree_nodes *t)

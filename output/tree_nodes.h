@@ -37,6 +37,9 @@ static inline const struct tree_node *tree_nodes_at(const struct tree_nodes *t, 
 int tree_nodes_begin(struct tree_nodes *t);
 void tree_nodes_deinit(struct tree_nodes *t);
 
+/* No child is asked for any more: free what finds them. */
+void tree_nodes_complete(struct tree_nodes *t);
+
 /* The bytes that they take. */
 size_t tree_nodes_bytes(const struct tree_nodes *t);
 

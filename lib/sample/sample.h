@@ -78,6 +78,9 @@ struct session {
 	unsigned copy_ms;
 	/* Where native frames' code is noted, to get its lines; NULL: without. Borrowed. */
 	struct places *places;
+	/* Texts that readers and outputs share, which stay longer than both. NULL: each has its
+	 * own. Borrowed. */
+	struct strtab *texts;
 	/* Reads the files of targets; NULL: we do. Borrowed. */
 	struct file_helper *file_helper;
 	/* The end has been asked for: nothing waits for who reads an output. May be NULL. */

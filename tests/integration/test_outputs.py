@@ -8,6 +8,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 import xml.etree.ElementTree
@@ -1018,6 +1019,32 @@ def test_an_option_of_what_reads_recordings_is_not_ignored():
     for name, format in (("x.data", "perf"), ("x.tape", "tape")):
         run = pysampled("convert", path, "-o", os.path.join(home, name)).ok(2)
         check("only record writes " + format in run.err, "not told: %s", run.err)
+
+
+# The most memory that a command took, in KiB.
+MOST = """import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=-3, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"""
+
+
+def test_a_function_takes_little():
+    """Of recordings where nearly each frame is another: report and diff keep each text once, and of one side what is compared."""
+    if "ASAN_OPTIONS" in os.environ:
+        raise harness.Skip("a sanitizer takes more")
+    home = harness.folder()
+    few, many = 1000, 125000 # of whose tables nearly all is used
+    for n in few, many:
+        for side, order in ("a", range(n)), ("b", range(n)[::-1]):
+            harness.write(os.path.join(home, "%d%s.folded" % (n, side)),
+                          "".join("p-1;main (app.py:1);function%07d (module%03d.py:12) 1\n" % (i, i % 500) for i in order))
+
+    def most(command, n):
+        words = [command] + [os.path.join(home, "%d%s.folded" % (n, side)) for side in "ab"[:2 if command == "diff" else 1]]
+        ret = subprocess.run([sys.executable, "-c", MOST, harness.PYSAMPLED, *words], stdout=-1, check=True, timeout=100)
+        return 1024 * int(ret.stdout)
+    for command, limit in ("report", 160), ("diff", 250):
+        each = (most(command, many) - most(command, few)) / (many - few)
+        check(each < limit, "%s: %d bytes a function", command, each)
 
 
 def test_short_names_of_files_stay_short():

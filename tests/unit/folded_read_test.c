@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "unit.h"
+#include "base/strtab.h"
 #include "../../output/folded_read.h"
 
 /* What the sink was told, a line each. */
@@ -148,6 +149,58 @@ static void functions_are_told_apart(void **state)
 	reads("r;f (a.py:1);f (a.py:2) 1\nr;f (b.py:1);g (a.py:1);f (a.py:1) 2\n",
 	      "0/0 1: P0{f|a.py|2} P0{f|a.py|1} N{r}\n"
 	      "0/0 2: P0{f|a.py|1} P2{g|a.py|1} P1{f|b.py|1} N{r}\n");
+	(void)state;
+}
+
+static int take_index(struct sink *s, const struct sample *smp, const struct stack *stk)
+{
+	tell(s->priv, "%u ", stk->frames[0].func->index);
+	(void)smp;
+	return 0;
+}
+
+/* Each has the number of its first line again, however many there are. */
+static void many_functions_are_told_apart(void **state)
+{
+	enum { MANY = 300 };
+	static const struct sink_ops indices = { .sample = take_index };
+	static char text[2 * MANY * 20];
+	struct told t = { .n = 0 }, want = { .n = 0 };
+	struct sink s = { .ops = &indices, .priv = &t };
+	size_t n = 0, line;
+	FILE *in;
+
+	for (int i = 0; i < 2 * MANY; i++) {
+		n += (size_t)sprintf(text + n, "f%d (%d.py) 1\n", i % MANY / 2, i % MANY);
+		tell(&want, "%d ", i % MANY);
+	}
+	in = fmemopen(text, n, "r");
+	session = (struct session){ .n_events = 1 };
+	assert_int_equal(folded_read(in, &session, &s, &line), 0);
+	assert_string_equal(t.text, want.text);
+	fclose(in);
+	(void)state;
+}
+
+/* They are there behind the reading, each once. */
+static void texts_can_be_shared(void **state)
+{
+	static char text[] = "r;f (a.py:1);f 1\n";
+	struct told t = { .n = 0 };
+	struct sink s = { .ops = &ops, .priv = &t };
+	size_t line;
+
+	session = (struct session){ .n_events = 1, .texts = strtab_create() };
+	assert_int_equal(strtab_add(session.texts, "f", 1), 0);
+	for (int i = 0; i < 2; i++) {
+		FILE *in = fmemopen(text, strlen(text), "r");
+
+		assert_int_equal(folded_read(in, &session, &s, &line), 0);
+		fclose(in);
+	}
+	assert_int_equal(strtab_count(session.texts), 3);
+	assert_string_equal(strtab_get(session.texts, 2), "a.py");
+	strtab_destroy(session.texts);
 	(void)state;
 }
 
@@ -382,6 +435,8 @@ int main(void)
 		cmocka_unit_test(remarks_are_passed),
 		cmocka_unit_test(others_look_similar),
 		cmocka_unit_test(functions_are_told_apart),
+		cmocka_unit_test(many_functions_are_told_apart),
+		cmocka_unit_test(texts_can_be_shared),
 		cmocka_unit_test(short_names_of_files_are_known),
 		cmocka_unit_test(roots_name_threads),
 		cmocka_unit_test(roots_of_others_are_frames),

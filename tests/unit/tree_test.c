@@ -377,6 +377,24 @@ static void many_nodes_take_little(void **state)
 	(void)state;
 }
 
+/* They outlive the tree, and are there once. */
+static void texts_can_be_shared(void **state)
+{
+	struct strtab *texts = strtab_create();
+	struct fixture f = { .session = { .texts = texts, .n_events = 1, .stats = &f.stats },
+			     .sink = { .session = &f.session, .priv = &f.tree, .path = "-" } };
+	struct err err;
+
+	assert_int_equal(strtab_add(texts, "spin", 4), 0);
+	assert_int_equal(tree_begin(&f.sink, &err), 0);
+	put(&f, sample, python, 2);
+	is(&f, "?-10/?-11 spin|/srv/work.py:0:python spin|/srv/other.py:0:python = e0 p0 1 1000\n");
+	assert_string_equal(strtab_get(texts, strtab_find(texts, "/srv/work.py", 12)), "/srv/work.py");
+	assert_int_equal(strtab_find(texts, "spin", 4), 0);
+	strtab_destroy(texts);
+	(void)state;
+}
+
 /* Its functions have numbers that those of the recording before had. */
 static void another_recording_has_its_own_functions(void **state)
 {
@@ -391,6 +409,26 @@ static void another_recording_has_its_own_functions(void **state)
 	put(&f, sample, &of_other, 1);
 	is(&f, "?-10/?-11 spin|/srv/work.py:7:python = e0 p0 1 1000\n"
 	       "?-10/?-11 g|/srv/g.py:7:python = e0 p0 2 2000\n");
+	(void)state;
+}
+
+/* Nothing comes any more: all that there is can be read. */
+static void a_complete_tree_is_the_same(void **state)
+{
+	struct sample other = sample;
+	struct fixture f;
+
+	other.tid = 12;
+	begin(&f, SESSION_LINES);
+	put(&f, sample, python, 2);
+	put(&f, other, python, 2);
+	put(&f, sample, python + 1, 1);
+	tree_complete(&f.tree);
+	assert_int_equal(tree_nodes_bytes(&f.tree.nodes), f.tree.nodes.all.cap);
+	assert_int_equal(f.tree.first_row.cap + f.tree.python.cap + f.tree.row_of.cap, 0);
+	is(&f, "?-10/?-11 spin|/srv/work.py:7:python spin|/srv/other.py:9:python = e0 p0 1 1000\n"
+	       "?-10/?-12 spin|/srv/work.py:7:python spin|/srv/other.py:9:python = e0 p0 1 1000\n"
+	       "?-10/?-11 spin|/srv/other.py:9:python = e0 p0 1 1000\n");
 	(void)state;
 }
 
@@ -498,7 +536,9 @@ int main(void)
 		cmocka_unit_test(samples_follow_what_a_groups_member_counted),
 		cmocka_unit_test(samples_of_a_fixed_period_are_counted),
 		cmocka_unit_test(many_nodes_take_little),
+		cmocka_unit_test(texts_can_be_shared),
 		cmocka_unit_test(another_recording_has_its_own_functions),
+		cmocka_unit_test(a_complete_tree_is_the_same),
 		cmocka_unit_test(no_room_is_told),
 		cmocka_unit_test(lines_near_those_that_ran_are_read),
 		cmocka_unit_test(a_copy_says_what_failed),
