@@ -64,6 +64,15 @@ def test_perf_script_shows_file_and_line(py):
     check("spin_" in out, "no native leaf in perf script: %s", out[:3000])
 
 
+@one_python
+def test_perf_report_knows_the_lines_of_callers(py):
+    """It asks for them by addresses of the file where stacks have lines, too: docs/PERF_DATA.md."""
+    run, home, target = recorded(py)
+    out, _ = harness.perf("report", "--stdio", "-i", data(home), "--sort", "sym,srcline", "-g", "graph,0.5,caller,srcline", home=home)
+    rows = re.findall(r"^ +[\d.]+% +[\d.]+% +\[\.\] py::forever:\S+ +(\S+)", out, re.M)
+    check(rows and all(re.fullmatch(r"target\.py:\d+", row) for row in rows), "lines of forever: %s in %s", rows, out[:3000])
+
+
 @harness.some_python(0)
 @harness.seconds(120)
 def test_the_right_line_stands_behind_each_spin_in_perf_script(py):
