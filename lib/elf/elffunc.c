@@ -29,8 +29,8 @@ static bool read_symbol(const Elf64_Sym *sym, struct bytes names, bool hidden,
 static struct bytes versions_of(const struct elfimage *im, const Elf64_Shdr *table)
 {
 	for (size_t i = 0; i < im->n_sh; i++)
-		if (im->sh[i].sh_type == SHT_GNU_versym && im->sh[i].sh_link < im->n_sh &&
-		    &im->sh[im->sh[i].sh_link] == table)
+		if (im->sh[i].sh_type == SHT_GNU_versym &&
+		    im->sh[i].sh_link == (size_t)(table - im->sh))
 			return elfimage_bytes(im, &im->sh[i]);
 	return (struct bytes){ 0 };
 }

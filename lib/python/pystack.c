@@ -516,7 +516,7 @@ struct pystack_result pystack_read_parked(struct pystack *p, const struct pystac
 					  uint32_t n_all)
 {
 	struct pystack_result r = nothing_of(p, t);
-	struct thread none = { .program = t->program, .pid = t->pid };
+	struct thread none = { .program = t->program };
 	uint32_t n = MIN(n_all, p->max_frames);
 
 	r.truncated = n < n_all;

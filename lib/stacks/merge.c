@@ -188,7 +188,7 @@ static uint32_t switch_frames(const struct merger *m)
 		return m->n_frames;
 	if (by_loops(in))
 		return own;
-	for (i = own; i < m->n_frames && i < owner; i++)
+	for (i = own; i < owner; i++)
 		if (in->hint[i] == MERGE_IS_EVAL || is_broken_before(in, i))
 			return own;
 	return i == owner && i < m->n_frames && is_broken_before(in, i) ? own : m->n_frames;

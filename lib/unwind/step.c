@@ -158,19 +158,25 @@ enum unwind_end unwind_step(const struct unwind_table *t, const struct unwind_ru
 	return regs->pc ? UNWIND_GOES_ON : UNWIND_BOTTOM;
 }
 
+/* The return address at @at is in a frame record: the caller's frame pointer. */
+static bool take_record(struct unwind_regs *regs, const struct unwind_memory *mem, uint64_t at,
+			uint64_t *sp)
+{
+	if (!unwind_word(mem, at - 8, sp, NULL) || *sp < at)
+		return false;
+	regs->r[arch_host->dwarf_fp] = *sp;
+	regs->have |= bit(arch_host->dwarf_fp);
+	return true;
+}
+
 bool unwind_return(struct unwind_regs *regs, const struct unwind_memory *mem, uint64_t at)
 {
 	const struct arch *arch = arch_host;
 	uint64_t pc, sp = at + 8;
 
-	if (!unwind_word(mem, at, &pc, NULL))
+	if (!unwind_word(mem, at, &pc, NULL) ||
+	    (arch->frame_record && !take_record(regs, mem, at, &sp)))
 		return false;
-	if (arch->frame_record) {
-		if (!unwind_word(mem, at - 8, &sp, NULL) || sp < at)
-			return false;
-		regs->r[arch->dwarf_fp] = sp;
-		regs->have |= bit(arch->dwarf_fp);
-	}
 	regs->pc = pc & arch->pc_bits;
 	regs->r[arch->dwarf_sp] = sp;
 	regs->have = (regs->have & arch->dwarf_saved) | bit(arch->dwarf_sp);
