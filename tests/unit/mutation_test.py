@@ -1,4 +1,5 @@
-"""tools/mutate: a test that fails or hangs without the mutant too does not kill it; which mutants nobody could notice."""
+"""tools/mutate: a test that fails or hangs without the mutant too does not kill it; which mutants nobody could notice;
+what must run for one to matter."""
 import collections
 import os
 import sys
@@ -20,6 +21,8 @@ CASES = [
 ]
 LISTED = {("a.c", "one", "x", "y"): "it", ("a.c", "all", "", ""): "each of them"}
 MUTANTS = [("one", "x", "y", "it"), ("one", "x", "z", None), ("all", "x", "z", "each of them"), ("none", "x", "y", None)]
+CODE = "{\n\tstatic const int a[] = { 7, 8 };\n\tint b = 9;\n\n\treturn b;\n}\n"
+LINES = [("8", None), ("9", (3, 3))]  # which must run for a change there to matter; None: it is a table
 
 
 def noticed(script):
@@ -33,8 +36,10 @@ def why(function, before, after):
 
 
 failed = [script for script, want in CASES if noticed(script) != want]
+failed += [what for what, want in LINES
+           if source.statement_lines(CODE, CODE.index(what), CODE.index(what) + 1) != want]
 failed += [str(m) for m in MUTANTS if why(*m[:3]) != m[3]]
 for case in failed:
     print("[  FAILED  ] " + case)
-print("[  PASSED  ] %d test(s)." % (len(CASES) + len(MUTANTS) - len(failed)))
+print("[  PASSED  ] %d test(s)." % (len(CASES) + len(MUTANTS) + len(LINES) - len(failed)))
 sys.exit(bool(failed))

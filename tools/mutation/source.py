@@ -200,12 +200,12 @@ def line_at(text, at):
 
 def statement_lines(code, start, end):
     """The lines of the statement around code[start:end], for a compiler may count its execution at any of them;
-    None: one that is not executed itself, as an enum."""
+    None: one that is not executed itself, as an enum or a table."""
     a = max(code.rfind(c, 0, start) for c in ";{}") + 1
     a += len(code[a:start]) - len(code[a:start].lstrip())
     ends = [i for i in (code.find(c, end) for c in ";{}") if i >= 0]
-    enum = code.rfind("enum {", 0, start)
-    if enum >= 0 and "}" not in code[enum:start]:
+    enum, table = code.rfind("enum {", 0, start), code.rfind("static const ", 0, start)
+    if enum >= 0 and "}" not in code[enum:start] or table >= 0 and ";" not in code[table:start]:
         return None
     return line_at(code, a), line_at(code, min(ends, default=end))
 
