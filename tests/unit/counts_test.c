@@ -62,6 +62,25 @@ static void ended_threads_leave_room(void **state)
 	counts_destroy(c);
 }
 
+/* Those that live lie behind those that end, which kept them from their places. */
+static void threads_between_ended_ones(void **state)
+{
+	enum { ALL = 20011, NEXT = 7919, ONE_IN = 5 }; /* ALL, NEXT: primes */
+	struct counts *c = counts_create();
+
+	for (pid_t i = 1; i < ALL; i++) { /* in no order */
+		pid_t tid = 1 + i * NEXT % ALL;
+
+		assert_int_equal(since(c, tid, 3, 1), 1);
+		if (i % ONE_IN)
+			counts_forget(c, tid);
+	}
+	for (pid_t i = ONE_IN; i < ALL; i += ONE_IN)
+		assert_int_equal(since(c, 1 + i * NEXT % ALL, 3, 7), 6);
+	assert_int_equal(since(c, 1 + NEXT, 3, 7), 7); /* it has ended */
+	counts_destroy(c);
+}
+
 /* However often it is read, whatever it says. */
 static void what_is_there_takes_no_room(void **state)
 {
@@ -98,6 +117,7 @@ int main(void)
 		cmocka_unit_test(differences),
 		cmocka_unit_test(many_threads),
 		cmocka_unit_test(ended_threads_leave_room),
+		cmocka_unit_test(threads_between_ended_ones),
 		cmocka_unit_test(what_is_there_takes_no_room),
 		cmocka_unit_test(memory_that_lacks),
 	};

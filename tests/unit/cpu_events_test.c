@@ -13,10 +13,12 @@
 #include <sys/syscall.h>
 
 #include "bpf/stranger_filter.h"
-#include "fake_ring.h"
+#include "fake_drain.h"
 #include "sys/cpus.h"
 
 enum { STRANGER = 1, CHILD = 2, TABLE_PLACES = 1 << 16 };
+
+static _Atomic uint64_t words[4 * TABLE_PLACES]; /* of a table of who came when */
 
 static void all_of_a_cpu(struct fake *f)
 {
@@ -72,6 +74,7 @@ static void strangers_are_filtered(void **state)
 	struct fake *f = *state;
 	struct stranger_filter filter;
 	uint64_t began = now_ns();
+	struct reader *r;
 
 	if (stranger_filter_init(&filter, NULL) < 0)
 		skip();
@@ -90,16 +93,25 @@ static void strangers_are_filtered(void **state)
 	assert_int_equal(dropped_until(&filter, getpid()), 0);
 	assert_int_equal(dropped_until(&filter, CHILD), 0);
 	assert_int_equal(fake_counted(f, foreign), 2);
+	/* Who has become a target meanwhile is one. */
+	r = begin(f);
+	ours_set(f->c.ours, STRANGER, true);
+	cpu_events_drop(r, STRANGER, now_ns());
+	assert_int_equal(dropped_until(&filter, STRANGER), 0);
+	reader_destroy(r);
 	stranger_filter_deinit(&filter);
 	ours_destroy(f->c.ours);
 }
 
-/* Nor, in a recording of a scope, who was forked just now. */
+/* Nor, in a recording of a scope, who was forked just now, unless a table tells of its exec. */
 static void newborns_are_not_filtered(void **state)
 {
+	static struct run_table table = { .at = words };
 	struct fake *f = *state;
 	struct stranger_filter filter;
 	uint32_t me = (uint32_t)getpid();
+	struct ours *strangers;
+	struct reader *r;
 
 	if (stranger_filter_init(&filter, NULL) < 0)
 		skip();
@@ -116,8 +128,21 @@ static void newborns_are_not_filtered(void **state)
 	assert_int_equal(fake_counted(f, foreign), 2);
 	assert_true(dropped_until(&filter, STRANGER) > 0);
 	assert_int_equal(dropped_until(&filter, 90), 0);
+	r = begin(f);
+	cpu_events_drop(r, 90, now_ns());
+	assert_int_equal(dropped_until(&filter, 90), 0);
+	f->c.table = &table;
+	cpu_events_drop(r, 90, now_ns());
+	assert_true(dropped_until(&filter, 90) > 0);
+	f->c.table = NULL;
+	stranger_filter_add(&filter, 90, 0);
+	strangers = f->c.strangers;
+	f->c.strangers = NULL;
+	cpu_events_drop(r, 90, now_ns());
+	assert_true(dropped_until(&filter, 90) > 0);
+	reader_destroy(r);
 	stranger_filter_deinit(&filter);
-	ours_destroy(f->c.strangers);
+	ours_destroy(strangers);
 	ours_destroy(f->c.ours);
 }
 
@@ -188,7 +213,7 @@ static void children(void **state)
 }
 
 /* The fork lies in the ring of another CPU, whose reader has not come to it yet. */
-static void born_elsewhere(struct fake *f, bool split)
+static void fork_elsewhere(struct fake *f, bool split)
 {
 	uint32_t me = (uint32_t)getpid(), parent = 90;
 	struct record r;
@@ -204,6 +229,11 @@ static void born_elsewhere(struct fake *f, bool split)
 	record_trailer(&r, parent, f->t - 1);
 	fake_write(f, 1, &r);
 	f->target->begun_ns = f->t - 1;
+}
+
+static void born_elsewhere(struct fake *f, bool split)
+{
+	fork_elsewhere(f, split);
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, 10 * US);
 	fake_run(f);
@@ -219,6 +249,59 @@ static void born_on_another_cpu(void **state)
 static void born_on_another_cpu_of_all(void **state)
 {
 	born_elsewhere(*state, false);
+}
+
+static int heard_look, heard_looked;
+
+static void hear_look(struct reader *r, enum tap_look what, pid_t tid)
+{
+	heard_look += what == TAP_BIRTHS && !tid && !births_parent(r->c->births, getpid());
+}
+
+static void hear_looked(struct reader *r, enum tap_look what, pid_t tid, uint64_t own)
+{
+	heard_looked += what == TAP_BIRTHS && !tid && !own &&
+			births_parent(r->c->births, getpid());
+}
+
+/* Where there was no room to tell it is told at the next one. */
+static void births_without_room(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin(f);
+	uint32_t type;
+
+	f->c.early = true;
+	f->c.start_ns = now_ns() - 1000000000;
+	f->c.n_births = 100;
+	while (queue_reserve(&f->slots[0].ctl, CTL_STRANGER, sizeof(struct ctl_msg)))
+		queue_commit(&f->slots[0].ctl);
+	cpu_events_birth(r);
+	while (fake_control(f, &type), type)
+		assert_int_equal(type, CTL_STRANGER);
+	cpu_events_birth(r);
+	fake_control(f, &type);
+	assert_int_equal(type, CTL_BIRTHS);
+	cpu_events_birth(r);
+	fake_control(f, &type);
+	assert_int_equal(type, 0);
+	reader_destroy(r);
+}
+
+/* Who writes a tape is told when a look for a fork begins and when it is over. */
+static void looks_for_births_are_heard(void **state)
+{
+	static const struct tap_ops listener = { .look = hear_look, .looked = hear_looked };
+	struct fake *f = *state;
+	struct reader *r = begin(f);
+
+	fork_elsewhere(f, true);
+	r->tap = &listener;
+	assert_true(cpu_events_want(r, getpid(), getpid(), f->t));
+	assert_int_equal(heard_look, 1);
+	assert_int_equal(heard_looked, 1);
+	reader_destroy(r);
+	ours_destroy(f->c.ours);
 }
 
 /* While threads' events give way to CPUs' each moment is sampled by one of them. */
@@ -432,6 +515,8 @@ static void many_births_are_told_of_once(void **state)
 	assert_int_equal(births_told(f, 20, 998), 1);
 	/* One in 50 samples or fewer. */
 	assert_int_equal(births_told(f, 20, 1000), 0);
+	/* CPUs' events, too, would make more samples than they may. */
+	assert_int_equal(births_told(f, 100, 4000), 0);
 }
 
 /* The thread that takes a CPU's events away when it goes offline came onto it. */
@@ -446,8 +531,6 @@ static void hotplug_comes(void **state)
 }
 
 /* --- the table of who came when --- */
-
-static _Atomic uint64_t words[4 * TABLE_PLACES];
 
 /* Each thread's task is one that came at @time; or the table knows none. */
 static void came(struct fake *f, struct run_table *t, bool known, uint64_t time)
@@ -514,6 +597,9 @@ static void as_the_table_names(void **state)
 	assert_int_equal(sides_of_sample(f, TID + 1), 0); /* nobody knows */
 	assert_int_equal(sides_of_sample(f, TID), 1);
 	assert_int_equal(f->side.type, PERF_RECORD_COMM);
+	assert_int_equal(load_u32(f->side_body), me);
+	assert_int_equal(load_u32(f->side_body + 4), TID);
+	assert_string_equal((const char *)f->side_body + 8, "worker");
 	assert_int_equal(sides_of_sample(f, TID), 0);
 	fake_task(f, PERF_RECORD_EXIT, (const uint32_t[]){ me, me, TID, me }, 0);
 	assert_int_equal(sides_of_sample(f, TID), 2);
@@ -911,6 +997,7 @@ int main(void)
 		FAKE_TEST(children),
 		FAKE_TEST(born_on_another_cpu),
 		FAKE_TEST(born_on_another_cpu_of_all),
+		FAKE_TEST(looks_for_births_are_heard),
 		FAKE_TEST(one_of_two),
 		FAKE_TEST(next_periods),
 		FAKE_TEST(who_was_not_held_keeps_its_period),
@@ -918,6 +1005,7 @@ int main(void)
 		FAKE_TEST(paced_periods),
 		FAKE_TEST(few_births),
 		FAKE_TEST(many_births_are_told_of_once),
+		FAKE_TEST(births_without_room),
 		FAKE_TEST(hotplug_comes),
 		FAKE_TEST(as_the_table_tells),
 		FAKE_TEST(as_the_table_names),

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -209,6 +210,14 @@ static void swept(void **state)
 	elfcache_destroy(c);
 }
 
+static struct module *module_of(size_t bytes)
+{
+	struct module *m = calloc(1, sizeof(*m));
+
+	m->bytes = bytes;
+	return m;
+}
+
 static void missed_files(void **state)
 {
 	struct elfcache *c = elfcache_create(1 << 20, false);
@@ -216,10 +225,14 @@ static void missed_files(void **state)
 
 	for (int i = 0; i < MAX_MISSES; i++) {
 		assert_true(elfcache_wants_file(e));
+		assert_false(elfcache_was_missed(e));
 		elfcache_missed(e);
 	}
 	assert_false(elfcache_wants_file(e));
+	assert_true(elfcache_was_missed(e));
 	assert_true(elfcache_wants_file(other));
+	elfcache_give_module(c, e, module_of(1)); /* it lacks nothing any more */
+	assert_false(elfcache_was_missed(e));
 	elfcache_destroy(c);
 }
 
@@ -328,14 +341,6 @@ static void large_files_take_longer(void **state)
 }
 
 /* ---- What is dropped ---- */
-
-static struct module *module_of(size_t bytes)
-{
-	struct module *m = calloc(1, sizeof(*m));
-
-	m->bytes = bytes;
-	return m;
-}
 
 /* One of the modules is asked for, or made: beyond the bound those go that were not asked for
  * longest, but never the one in use. */
@@ -610,6 +615,29 @@ static void what_lacks_is_read_again(void **state)
 	what_lacks_is_read_again_after(70 * MS, 700 * MS);
 }
 
+/* So is what had no descriptor for what a helper has read. */
+static void what_a_helper_could_not_give_is_read_again(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+	struct rlimit was, none;
+
+	elfcache_read_by(c, h);
+	elfcache_give_fd(c, e, open_file("/proc/self/exe"), -1);
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = was;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	assert_null(read_by_now(c, e));
+	setrlimit(RLIMIT_NOFILE, &was);
+	stands_ns = now_ns() + 3600000000000; /* whatever pause it had */
+	assert_true(elfcache_wants_file(e));
+	stands_ns = 0;
+	elfcache_destroy(c);
+	file_helper_end(h);
+}
+
 /* Who is slow but not too slow holds others up for a tenth of the time, in the long run. */
 static void patience_ends(void **state)
 {
@@ -755,6 +783,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(lazy_again),
 		cmocka_unit_test_teardown(what_lacks_is_read_again, clock_runs),
+		cmocka_unit_test_teardown(what_a_helper_could_not_give_is_read_again, clock_runs),
 		cmocka_unit_test(large_ones_are_put_off),
 		cmocka_unit_test_teardown(patience_ends, clock_runs),
 		cmocka_unit_test(large_files_take_longer),

@@ -33,6 +33,7 @@ enum {
 	FAKE_CODES = 256,
 	FAKE_UNITS = 8,
 	FAKE_STACK = 512, /* bytes that come with a sample */
+	FAKE_SIDE = 128,
 	FAKE_ID = 600,	  /* of event 0; event 1: one more ... */
 	FAKE_WITNESS = 700,
 	US = 1000, /* ns */
@@ -58,6 +59,7 @@ struct fake {
 	char code_name[FAKE_CODES];
 	size_t n_codes, n_side;
 	struct perf_event_header side;		  /* the last one's */
+	unsigned char side_body[FAKE_SIDE];	  /* what follows it */
 	_Alignas(8) unsigned char last[64 << 10]; /* the last sample */
 	struct stats stats;			  /* since the last fake_start() */
 	bool hole[WORLD_BYTES / FAKE_PAGE];	  /* pages of the world that are not mapped */
@@ -421,6 +423,8 @@ static inline const char *fake_next_of(struct fake *f, struct queue *queue, size
 			fake_code(f, rec);
 		if (rec->type == Q_SIDE) {
 			memcpy(&f->side, rec->data, sizeof(f->side));
+			memcpy(f->side_body, rec->data + sizeof(f->side),
+			       MIN(f->side.size - sizeof(f->side), sizeof(f->side_body)));
 			f->n_side++;
 		}
 		if (rec->type != Q_SAMPLE)

@@ -196,6 +196,31 @@ static void main_threads(void **state)
 	check();
 }
 
+/* What there is no room for is told, but not known later: main threads keep their own names alone. */
+static void more_names_than_are_kept(void **state)
+{
+	enum { BYTES = 1 << 20 };
+	struct side comm = side_of(SIDE_COMM);
+	char name[16];
+
+	known();
+	comm.tid = PID;
+	comm.u.comm.name = name;
+	for (int i = 0; strtab_bytes(r.names) < BYTES; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		put(&comm);
+		r.buf.n = 0;
+	}
+	comm.u.comm.name = "one more";
+	put(&comm);
+	want_comm(0, PID, "one more");
+	check();
+	comm.u.comm.name = "MainThread";
+	comm.u.comm.thread = true;
+	put(&comm);
+	check();
+}
+
 /* A program that begins has none of the maps from before. */
 static void exec(void **state)
 {
@@ -869,6 +894,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(names),
 		TEST(main_threads),
+		TEST(more_names_than_are_kept),
 		TEST(exec),
 		TEST(maps),
 		TEST(maps_with_build_ids),

@@ -4,11 +4,14 @@
  * and where they then are; on a made-up machine, and on this one where it lets us.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "unit.h"
 #include "capture/capture.h"
@@ -130,12 +133,60 @@ static void the_first_cpu_alone(void **state)
 	machine.allowed = machine.kept = cpus_from(1, 3);
 	assert_int_equal(0, capture_preempt.possible(&want, &err));
 	assert_true(same_cpus(&plan.refused, &first));
+	/* It may go there, though it does not run there now. */
+	plan = (struct preempt_plan){ .targets.cpus = first };
+	machine_begin(99);
+	machine.kept = cpus_from(1, 3);
+	assert_int_equal(0, capture_preempt.possible(&want, &err));
+	assert_int_equal(0, cpus_count(&plan.refused));
 	machine_begin(99);
 	plan = (struct preempt_plan){ .targets = { .cpus = first, .spared = first } };
 	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
 	assert_non_null(strstr(err.text, "the targets run on CPU 0 alone, isolated"));
 	capture_preempt.caveat(&plan, text, sizeof(text));
 	assert_ptr_equal(text, strstr(text, "samples on CPU 0 are late, for it is isolated"));
+}
+
+/* The budgets of a cgroup, if it has one, and of a machine; NULL: files are what they are. */
+static const char *budget_there, *budget_of_all;
+
+int open(const char *path, int flags, ...)
+{
+	const char *text = NULL;
+	int fds[2];
+
+	if (!strcmp(path, "/proc/self/cgroup"))
+		text = budget_there ? "3:cpu:/here\n" : budget_of_all ? "0::/here\n" : NULL;
+	else if (!strcmp(path, "/proc/self/mountinfo") && budget_there)
+		text = "29 28 0:26 / /budgets rw - cgroup none rw,cpu\n";
+	else if (!strcmp(path, "/budgets/here/cpu.rt_runtime_us"))
+		text = budget_there;
+	else if (!strcmp(path, "/proc/sys/kernel/sched_rt_runtime_us"))
+		text = budget_of_all;
+	if (!text)
+		return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
+	assert_int_equal(0, pipe2(fds, O_CLOEXEC));
+	assert_int_equal(strlen(text), write(fds[1], text, strlen(text)));
+	close(fds[1]);
+	return fds[0];
+}
+
+/* That of our cgroup, also if it is none; the machine's where it has none. */
+static void the_budget_of_a_cgroup(void **state)
+{
+	char text[700];
+
+	budget_there = "0\n";
+	capture_preempt.stall(text, sizeof(text));
+	assert_string_equal("(/budgets/here/cpu.rt_runtime_us is 0)", strrchr(text, '('));
+	budget_there = "950000\n";
+	capture_preempt.stall(text, sizeof(text));
+	budget_there = NULL;
+	assert_string_equal("(/budgets/here/cpu.rt_runtime_us is 950000)", strrchr(text, '('));
+	budget_of_all = "940000\n";
+	capture_preempt.stall(text, sizeof(text));
+	budget_of_all = NULL;
+	assert_string_equal("(kernel.sched_rt_runtime_us is 940000)", strrchr(text, '('));
 }
 
 /* Why readers got no CPU: the budget of our cgroup, or else of the machine. */
@@ -440,6 +491,7 @@ int main(void)
 		cmocka_unit_test_teardown(cpus_that_may_be_had, machine_end),
 		cmocka_unit_test_teardown(the_first_cpu_alone, machine_end),
 		cmocka_unit_test(the_budget_is_told),
+		cmocka_unit_test(the_budget_of_a_cgroup),
 		cmocka_unit_test(caveats_of_preempt),
 		cmocka_unit_test_teardown(limits_on_running, machine_end),
 		cmocka_unit_test_teardown(where_readers_go, machine_end),

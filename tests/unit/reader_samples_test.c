@@ -428,6 +428,62 @@ static void witness_instead_of_a_switch(void **state)
 	assert_int_equal(p.hold.witness, WITNESS_SAME);
 }
 
+/* --- who takes over from a reader that hangs --- */
+
+/* It goes on where that one stood, with what waits, and knows whose events are to begin anew. */
+static void what_a_reader_takes_over(void **state)
+{
+	enum { SAMPLED = 5, PACE = 77 };
+	struct fake *f = *state;
+	struct reader *was, *r;
+
+	for (int i = 0; i < 2; i++)
+		fake_take(f, (struct fake_event){ .after = (uint64_t)i });
+	was = take(f);
+	assert_int_equal(was->n_pend, 2);
+	was->sampled = SAMPLED;
+	was->pace = PACE;
+	was->pend[0].early = true;
+	r = reader_create(&f->c, &f->slots[0]);
+	scan_take_over(r, was);
+	assert_int_equal(r->sampled, SAMPLED);
+	assert_int_equal(r->pace, PACE);
+	assert_int_equal(r->pos, was->pos);
+	assert_int_equal(r->n_pend, 2);
+	for (uint32_t i = 0; i < r->n_pend; i++) {
+		assert_int_equal(r->pend[i].pos, was->pend[i].pos);
+		assert_int_equal(r->pend[i].s.time, f->t + i);
+		assert_false(r->pend[i].early);
+	}
+	reader_destroy(r);
+	reader_destroy(was);
+}
+
+/* Where none does, what was not judged is torn, be it read or not. */
+static void what_nobody_takes_over(void **state)
+{
+	struct fake *f = *state;
+	struct reader *was;
+
+	for (int i = 0; i < 3; i++)
+		fake_take(f, (struct fake_event){ .after = (uint64_t)i });
+	was = take(f);
+	was->pend[0].done = true;
+	was->pend[2].early = true;
+	f->slots[0].stuck = was;
+	f->slots[0].reader = NULL;
+	reader_stop(&f->slots[0]);
+	assert_int_equal(was->n_pend, 0);
+	for (uint32_t i = 1; i < 3; i++) {
+		assert_string_equal(fake_next(f), "torn");
+		assert_int_equal(fake_sample(f)->sample.time, f->t + i);
+	}
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(fake_counted(f, torn_quarantined), 2);
+	f->slots[0].stuck = NULL;
+	reader_destroy(was);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +501,8 @@ int main(void)
 		FAKE_TEST(samples_behind_an_odd_one_keep_their_bytes),
 		FAKE_TEST(witness_with_the_id_of_another),
 		FAKE_TEST(witness_instead_of_a_switch),
+		FAKE_TEST(what_a_reader_takes_over),
+		FAKE_TEST(what_nobody_takes_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

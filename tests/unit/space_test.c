@@ -11,12 +11,14 @@
 
 #include "unit.h"
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include "elf/elfimage.h"
 #include "elf/file_helper.h"
 #include "modules/jit.h"
 #include "modules/space.h"
 #include "modules/space_file.h"
+#include "sys/proc.h"
 
 #include "elsewhere.h"
 #include "any.h"
@@ -679,6 +681,93 @@ static void files_for_others(void **state)
 	spaces_destroy(s);
 }
 
+/* libc, as @pid, a child of ours, has it mapped. */
+static struct space_map *map_libc(struct spaces *s, pid_t pid)
+{
+	struct side side = side_of(SIDE_MMAP, pid, pid);
+	uint64_t lo = 0, hi = 0, at = (uint64_t)(uintptr_t)&getppid;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char path[4096] = "", line[8192];
+	unsigned maj = 0, min = 0;
+
+	while (!(lo <= at && at < hi) && fgets(line, sizeof(line), maps))
+		sscanf(line, "%lx-%lx %*s %lx %x:%x %lu %4095s", &lo, &hi, &side.u.mmap.pgoff, &maj,
+		       &min, &side.u.mmap.ino, path);
+	fclose(maps);
+	side.u.mmap.addr = lo, side.u.mmap.len = hi - lo, side.u.mmap.prot = PROT_EXEC;
+	side.u.mmap.maj = maj, side.u.mmap.min = min, side.u.mmap.path = path;
+	spaces_side(s, &side);
+	return (struct space_map *)(uintptr_t)space_at(spaces_find(s, pid), at);
+}
+
+static int lowest_free(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+/* Of a number that is another process's by now, or of one with another root by now, only the file
+ * that is known by its inode counts, and never the root. */
+static void files_of_strangers(void **state)
+{
+	static const struct {
+		bool elsewhere, there, moved, other; /* another inode than that was mapped */
+		bool file, root;
+	} rows[] = {
+		{ .there = true, .file = true },
+		{ .file = true },
+		{ .there = true, .other = true, .file = true },
+		{ .other = true },
+		{ .elsewhere = true, .there = true, .file = true, .root = true },
+		{ .elsewhere = true, .file = true },
+		{ .elsewhere = true, .there = true, .moved = true, .file = true },
+		{ .elsewhere = true, .there = true, .other = true, .file = true, .root = true },
+		{ .elsewhere = true, .other = true },
+		{ .elsewhere = true, .there = true, .moved = true, .other = true },
+	};
+	pid_t child = elsewhere_start_in("/usr");
+	int fds = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		pid_t pid = rows[i].elsewhere ? child : getpid();
+		struct spaces *s;
+		struct space_map *m;
+		struct elfcache_stamp stamp;
+		struct space *sp;
+		int fd, root;
+
+		if (pid < 0)
+			continue;
+		s = spaces_create(BYTES, 0);
+		m = map_libc(s, pid);
+		assert_non_null(m);
+		sp = (struct space *)(uintptr_t)spaces_find(s, pid);
+		sp->since_ns = rows[i].there ? now_ns() : 1;
+		assert_int_equal(0, proc_view(pid, &sp->view));
+		assert_int_equal(rows[i].elsewhere, sp->view != 0);
+		sp->view += rows[i].moved;
+		m->ino += rows[i].other;
+		fd = space_open(sp, m, &root, &stamp);
+		assert_int_equal(rows[i].file, fd >= 0);
+		if (!rows[i].file)
+			assert_int_equal(-ESTALE, fd);
+		assert_int_equal(rows[i].root, root >= 0);
+		if (fd >= 0)
+			close(fd);
+		if (root >= 0)
+			close(root);
+		spaces_destroy(s);
+		fds = fds ? fds : lowest_free();
+		assert_int_equal(fds, lowest_free());
+	}
+	if (child > 0) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+}
+
 /* Which maps have a file at all. */
 static void maps_with_files(void **state)
 {
@@ -981,6 +1070,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(files_of_those_that_stay),
 		cmocka_unit_test(more_files_than_there_is_room_for),
 		cmocka_unit_test(files_for_others),
+		cmocka_unit_test(files_of_strangers),
 		cmocka_unit_test(maps_with_files),
 		cmocka_unit_test(bytes_of_files),
 		cmocka_unit_test(files_not_opened),

@@ -63,6 +63,8 @@ static void stop_refuses(void **state)
 		{ { 0 }, -ENOENT, "user mode only" },
 		{ { .named = true, .kernel_only = true }, -ENOENT, "user mode only" },
 		{ { .named = true, .switches = true }, -ENOENT, "scheduler" },
+		{ { .named = true, .waits = true }, -EINVAL, "--mode wall" },
+		{ { .named = true, .joins = true }, -EINVAL, "--match" },
 #ifdef __aarch64__
 		{ { .named = true, .breakpoints = true }, -ENOENT, "breakpoints" },
 #else
@@ -334,7 +336,7 @@ static void stop_sheds_on_all_cpus(void **state)
 	enum { LEFT = 500000000 };
 	static struct cpu_slot slots[3];
 	static struct reader_config c = { .slots = slots, .n_slots = 2 };
-	static struct reader r = { .c = &c, .slot = &slots[0] };
+	static struct reader r = { .c = &c, .slot = &slots[0], .n_pend = 2, .pend[0].done = true };
 	uint64_t before = now_ns(), posts;
 
 	for (int i = 0; i < 3; i++)
@@ -348,6 +350,8 @@ static void stop_sheds_on_all_cpus(void **state)
 		assert_int_equal(1, posts);
 	}
 	assert_int_equal(0, slots[2].handover.quiet_until);
+	assert_int_equal(1, r.n_pend); /* what is judged by now is over */
+	assert_false(r.pend[0].done);
 	for (int i = 0; i < 3; i++)
 		handover_deinit(&slots[i].handover);
 }

@@ -526,6 +526,22 @@ static void how_it_drains(void **state)
 	end_reading(&x);
 }
 
+/* The bytes of a record that is none are written all the same. */
+static void what_is_no_record(void **state)
+{
+	static const unsigned char bytes[16];
+	struct reading x = begin_reading(*state);
+	struct bytes b;
+
+	memcpy(x.f->map[1] + (x.r->pos & (FAKE_RING - 1)), bytes, sizeof(bytes));
+	x.r->tap->drain(x.r, x.r->pos + sizeof(bytes), 0, false);
+	take_written(&x);
+	assert_true(tape_field(written(&x, TAPE_RING), TAPE_BYTES, &b));
+	assert_int_equal(b.n, sizeof(bytes));
+	assert_memory_equal(b.at, bytes, sizeof(bytes));
+	end_reading(&x);
+}
+
 /* Why, for whom, and where in each ring it ended; when it began. */
 static void what_it_looks_for(void **state)
 {
@@ -618,6 +634,7 @@ int main(void)
 		FAKE_TEST(a_process_that_changes),
 		FAKE_TEST(where_a_reader_begins),
 		FAKE_TEST(how_it_drains),
+		FAKE_TEST(what_is_no_record),
 		FAKE_TEST(what_it_looks_for),
 		FAKE_TEST(what_it_reads),
 		FAKE_TEST(a_process_that_is_no_target),

@@ -48,6 +48,21 @@ int pthread_timedjoin_np(pthread_t thread, void **ret, const struct timespec *un
 /* How often nobody was there to be waited for. */
 static _Atomic unsigned alone;
 
+/* waitid(2) need not name anybody where nobody has stopped: how often who does not wait left in
+ * what it fills in another name than none. */
+static _Atomic unsigned unclear;
+
+/* How often the tracer's thread has paused. */
+static _Atomic unsigned pauses;
+
+int nanosleep(const struct timespec *t, struct timespec *left)
+{
+	int (*f)(const struct timespec *, struct timespec *) = dlsym(RTLD_NEXT, "nanosleep");
+
+	pauses += gettid() != getpid();
+	return f(t, left);
+}
+
 /* @parent makes another thread, @tid, when it is waited for alone the next time. */
 static struct {
 	_Atomic pid_t parent, tid;
@@ -68,6 +83,7 @@ int waitid(idtype_t what, id_t id, siginfo_t *si, int flags)
 
 	if (what == P_PID && atomic_compare_exchange_strong(&birth.parent, &parent, 0))
 		birth.tid = give_birth((pid_t)id);
+	unclear += flags & WNOHANG && si->si_pid;
 	r = f(what, id, si, flags);
 	alone += r < 0 && errno == ECHILD;
 	if (r == 0 && si->si_pid && si->si_pid == birth.tid)
@@ -168,6 +184,16 @@ static void hear(void)
 			shared->heard += sigtimedwait(&set, NULL, &now) == SIGURG;
 }
 
+/* A child that shares its parent's memory until its exec. */
+static void make_vforked(void)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0)
+		exec_spinner();
+	shared->child = pid;
+}
+
 static void act(int what)
 {
 	pthread_t thread;
@@ -192,11 +218,12 @@ static void act(int what)
 		}
 		shared->child = pid;
 		break;
-	case 'v': /* a child that shares its memory until its exec */
-		pid = vfork();
-		if (pid == 0)
-			exec_spinner();
-		shared->child = pid;
+	case 'v':
+		make_vforked();
+		break;
+	case 'V': /* one that blocks the signal of samples */
+		block(SIG_BLOCK);
+		make_vforked();
 		break;
 	case 'b': /* it blocks the signal of samples */
 		block(SIG_BLOCK);
@@ -504,18 +531,27 @@ static void add_note(void *arg, const char *text)
 	strncat(notes, text, NOTES - strlen(notes) - 1);
 }
 
-/* Of a target of which one thread blocks all signals, if @deaf. What is told: @notes. */
-static void begin_as_a_capture(struct fix *f, bool deaf, char *notes)
+/* It comes to threads that have events by then. */
+static int attach_in_vain(void *arg, struct err *err)
+{
+	attach_target(arg, err);
+	return -EBUSY;
+}
+
+/* A target that does @what. What is told: @notes. */
+static int attach_as_a_capture(struct fix *f, int what,
+			       int (*attach)(void *arg, struct err *err), char *notes)
 {
 	const struct note note = { .take = add_note, .arg = notes };
 	struct tracer_config c;
 	struct err err = { 0 };
+	int r;
 
 	memset(f, 0, sizeof(*f));
 	open_slots(f);
 	f->child_end = NOT_YET;
 	f->pid = start_target();
-	shared->what = deaf ? 'l' : 's';
+	shared->what = what;
 	patiently_until(shared->child);
 	c = (struct tracer_config){ .attach = &f->attach,
 				    .slots = f->c.slots,
@@ -525,18 +561,23 @@ static void begin_as_a_capture(struct fix *f, bool deaf, char *notes)
 				    .child = f->pid,
 				    .child_end = &f->child_end,
 				    .work = &f->c.others };
-	assert_int_equal(capture_stop.attach(&(struct capture_attach){ .attach = attach_target,
-								       .arg = f,
-								       .pids = &f->pid,
-								       .n_pids = 1,
-								       .note = &note,
-								       .tracer = &c,
-								       .ret_tracer =
-									       &f->tracer },
-					     &err),
-			 0);
+	r = capture_stop.attach(&(struct capture_attach){ .attach = attach,
+							  .arg = f,
+							  .pids = &f->pid,
+							  .n_pids = 1,
+							  .note = &note,
+							  .tracer = &c,
+							  .ret_tracer = &f->tracer },
+				&err);
 	assert_non_null(f->tracer);
 	assert_int_equal(c.signal, SIGURG);
+	return r;
+}
+
+/* Of a target of which one thread blocks all signals, if @deaf. */
+static void begin_as_a_capture(struct fix *f, bool deaf, char *notes)
+{
+	assert_int_equal(attach_as_a_capture(f, deaf ? 'l' : 's', attach_target, notes), 0);
 	tracer_go(f->tracer, true);
 }
 
@@ -585,6 +626,18 @@ static void of_others_nothing_is_told(void **state)
 	assert_non_null(strstr(notes, "SIGURG stops a thread for each of its samples"));
 	assert_null(strstr(notes, "can't be stopped"));
 	until_held(&f, f.pid, SOME);
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
+/* Nor of who was not attached to, whatever its threads block. */
+static void of_a_failure_nothing_else_is_told(void **state)
+{
+	char notes[NOTES] = "";
+	struct fix f;
+
+	assert_int_equal(attach_as_a_capture(&f, 'l', attach_in_vain, notes), -EBUSY);
+	assert_null(strstr(notes, "can't be stopped"));
 	tracer_stop(f.tracer);
 	end(&f);
 }
@@ -837,7 +890,9 @@ static void stop_while_looking_who_is_deaf(void **state)
 	struct err err;
 	struct fix f;
 
+	unclear = 0;
 	assert_int_equal(try_attach_by(&f, true, attach_and_stop, &err), -EBUSY);
+	assert_int_equal(unclear, 0);
 	assert_int_equal(storm, 0);
 	tracer_stop(f.tracer);
 	end(&f);
@@ -869,6 +924,20 @@ static void stops_without_end_at_the_end(void **state)
 	assert_int_equal(tracer_stop(f.tracer).pending, 0);
 	end_storm();
 	assert_false(is_pending(f.pid));
+	end(&f);
+}
+
+/* Where no signal is on its way nobody waits for one. */
+static void the_end_of_a_quiet_target(void **state)
+{
+	struct fix f;
+
+	attach_with(&f, true);
+	tracer_go(f.tracer, false);
+	tracer_await_events(f.tracer);
+	pauses = 0;
+	assert_int_equal(tracer_stop(f.tracer).pending, 0);
+	assert_int_equal(pauses, 1);
 	end(&f);
 }
 
@@ -1007,6 +1076,26 @@ static void exec_of_a_deaf_thread(void **state)
 	shared->what = 'u';
 	until_held(&f, f.pid, SOME);
 	tracer_stop(f.tracer);
+	end(&f);
+}
+
+/* A program of another process, which began without us, is looked at as well. */
+static void vforked_child_is_deaf(void **state)
+{
+	enum { TICKS = 100000000 };
+	struct fix f;
+	uint64_t spun;
+
+	begin(&f);
+	shared->what = 'V';
+	until(&f, shared->child && attach_has(&f.attach, shared->child));
+	spun = shared->spun;
+	until(&f, shared->spun > spun + TICKS);
+	assert_false(is_pending(shared->child));
+	shared->what = 'u';
+	until_held(&f, shared->child, SOME);
+	tracer_stop(f.tracer);
+	kill(shared->child, SIGKILL);
 	end(&f);
 }
 
@@ -1333,6 +1422,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(birth_at_the_end),
 		cmocka_unit_test(stop_while_looking_who_is_deaf),
 		cmocka_unit_test(of_others_nothing_is_told),
+		cmocka_unit_test(of_a_failure_nothing_else_is_told),
+		cmocka_unit_test(vforked_child_is_deaf),
+		cmocka_unit_test(the_end_of_a_quiet_target),
 		cmocka_unit_test(a_target_that_is_gone_gets_no_tracer),
 	};
 	int fd;

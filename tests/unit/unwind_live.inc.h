@@ -323,8 +323,10 @@ static void check_guess(void (*f)(void (*)(void)))
 	assert_int_equal(UNWIND_BOTTOM, seen.stack.end);
 	assert_int_equal(n_exact + 1, seen.stack.n);
 	assert_false(seen.frame[1].guessed);
-	for (size_t i = 2; i < seen.stack.n; i++)
+	for (size_t i = 2; i < seen.stack.n; i++) {
 		assert_true(seen.frame[i].guessed);
+		assert_int_equal(seen.frame[i].sp, seen.frame[i - 1].cfa);
+	}
 	drop(unwinder);
 }
 

@@ -22,6 +22,7 @@
 #include "capture/reader_int.h"
 #include "capture/wait_post.h"
 #include "capture/waits.h"
+#include "capture/waits_int.h"
 #include "fake_ring.h"
 
 static const uint64_t PERIOD = 8000000, START = 1000000000; /* no machine is younger */
@@ -43,11 +44,17 @@ static struct {
 	int hang[2];
 } gate;
 
-static _Atomic int nice_is; /* what a thread made itself */
+static _Atomic int nice_is, policy_is; /* what a thread made itself */
 
 int setpriority(__priority_which_t which, id_t who, int nice)
 {
-	nice_is = nice;
+	nice_is = who ? 1 : nice;
+	return 0;
+}
+
+int sched_setscheduler(pid_t pid, int policy, const struct sched_param *param)
+{
+	policy_is = pid || param->sched_priority ? -1 : policy;
 	return 0;
 }
 
@@ -335,12 +342,34 @@ static void it_begins_as_its_capture_wants(void **state)
 	x->f->c.capture = &capture;
 	x->f->c.plan = (const struct preempt_plan *)&plan;
 	begun_with = NULL;
-	nice_is = 0;
+	nice_is = policy_is = 0;
 	begin(x);
 	assert_ptr_equal(&plan, begun_with);
 	assert_int_equal(0, nice_is);
+	assert_int_equal(0, policy_is);
 	end(x); /* what it has to do then is not urgent */
 	assert_int_equal(-10, nice_is);
+	assert_int_equal(SCHED_OTHER | SCHED_RESET_ON_FORK, policy_is);
+}
+
+static int begin_in_vain(const struct preempt_plan *p)
+{
+	return -EPERM;
+}
+
+/* Where that is refused it is as urgent as it may be otherwise. */
+static void it_begins_as_it_may(void **state)
+{
+	struct fix *x = *state;
+	struct capture_ops capture = *x->f->c.capture;
+
+	capture.waits_begin = begin_in_vain;
+	x->f->c.capture = &capture;
+	nice_is = policy_is = 0;
+	begin(x);
+	assert_int_equal(-10, nice_is);
+	assert_int_equal(SCHED_OTHER | SCHED_RESET_ON_FORK, policy_is);
+	end(x);
 }
 
 /* What is told of a later time is kept until then. */
@@ -615,6 +644,7 @@ static void ends(void **state)
 	const uint32_t ids[] = { (uint32_t)getpid(), (uint32_t)getpid(), FAKE_TID, FAKE_TID };
 	struct perf_event_mmap_page *page = &x->f->page[0];
 	uint64_t out, distance;
+	size_t known;
 
 	begin(x);
 	out = x->tick - 1000;
@@ -631,6 +661,11 @@ static void ends(void **state)
 	post(x, 0, FAKE_TID + 2, x->tick - x->distance - 1000, "out");
 	let_go(x);
 	expect_none(x);
+	/* Nothing is kept of those that are no targets. */
+	known = x->w->table.n;
+	wait_post_ended(waits_post(x->w), &x->f->slots[1], 0, FAKE_TID + 3, x->tick - 900);
+	let_go(x);
+	assert_int_equal(known, x->w->table.n);
 	fake_task(x->f, PERF_RECORD_EXIT, ids, x->tick - 5000 - x->f->t);
 	births_note(x->f->c.births, &x->f->slots[0].ring, 0, (const void *)x->f->map[0],
 		    x->f->map[0] + page->data_head - PERF_TRAILER);
@@ -1451,6 +1486,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_wait_is_read_once_and_given_when_over, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(it_begins_as_its_capture_wants, setup, teardown),
+		cmocka_unit_test_setup_teardown(it_begins_as_it_may, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_comes_later_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_thread_waits_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_state_that_a_register_names, setup, teardown),
