@@ -81,13 +81,28 @@ static int add_attached(struct attach *a, struct attached add)
 	return 0;
 }
 
+/* The same of a thread that has slept since forkwatch_sleepers() told @turns of it. 1: it has not. */
+static int open_asleep(struct attach *a, struct attached *t, uint64_t turns, struct err *err)
+{
+	int r = open_events(a, t->tid, t->fds, err);
+
+	t->since = now_ns();
+	if (r < 0 || forkwatch_sleeps(t->tid, turns))
+		return r;
+	attach_close_fds(t->fds, attach_per_thread(a));
+	return 1;
+}
+
 /* In one piece: while it forks we try again, for a child would have got some of its
  * events. Closing them takes them from the child too. */
-static int open_unforked(struct attach *a, struct attached *t, struct err *err)
+static int open_unforked(struct attach *a, struct attached *t, uint64_t turns, struct err *err)
 {
 	bool forked = true;
-	int r = 0;
+	int r = turns ? open_asleep(a, t, turns, err) : 1;
 
+	if (r <= 0)
+		return r;
+	r = 0;
 	for (int i = 0; r == 0 && forked && i < FORK_TRIES; i++) {
 		struct forkwatch w;
 		bool watched = a->inherit && t->tid != ATTACH_ALL &&
@@ -183,14 +198,14 @@ static int arm(const struct attach *a, const struct attached *t, struct err *err
 }
 
 /* Its events, and the list's entry. */
-static int open_thread(struct attach *a, pid_t tid, struct err *err)
+static int open_thread(struct attach *a, pid_t tid, uint64_t turns, struct err *err)
 {
 	struct attached t = { .tid = tid, .fds = new_fds(a) };
 	int r;
 
 	if (!t.fds)
 		return -ENOMEM;
-	r = open_unforked(a, &t, err);
+	r = open_unforked(a, &t, turns, err);
 	if (r == 0) {
 		r = arm(a, &t, err);
 		if (r == 0)
@@ -205,7 +220,8 @@ static int open_thread(struct attach *a, pid_t tid, struct err *err)
 	return r;
 }
 
-int attach_thread(struct attach *a, pid_t tid, struct err *err)
+/* @turns: forkwatch_sleepers() told that of it; 0: nothing. */
+static int attach_one(struct attach *a, pid_t tid, uint64_t turns, struct err *err)
 {
 	int r = a->hooks.seize ? a->hooks.seize(a->hooks.arg, tid, err) : 0;
 
@@ -213,10 +229,15 @@ int attach_thread(struct attach *a, pid_t tid, struct err *err)
 		return r;
 	if (a->readers)
 		proof_opening(a->readers, tid);
-	r = open_thread(a, tid, err);
+	r = open_thread(a, tid, turns, err);
 	if (a->readers)
 		proof_opened(a->readers, tid);
 	return r;
+}
+
+int attach_thread(struct attach *a, pid_t tid, struct err *err)
+{
+	return attach_one(a, tid, 0, err);
 }
 
 int attach_cpus(struct attach *a, struct err *err)
@@ -371,6 +392,23 @@ static void between(struct attach *a)
 	nudges_set(&a->nudges, PERF_EVENT_NUDGE_MS); /* who attached meanwhile ended them */
 }
 
+/* Those of @n threads that are wanted and have no events come first. How many. */
+static size_t new_first(const struct attach *a, pid_t *tids, size_t n, const pid_t *only,
+			size_t n_only)
+{
+	size_t first = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		pid_t tid = tids[i];
+
+		if (!wanted(tid, only, n_only) || find_attached(a, tid))
+			continue;
+		tids[i] = tids[first];
+		tids[first++] = tid;
+	}
+	return first;
+}
+
 /* How many threads got events, and how many did not because they may have some. */
 struct pass {
 	size_t opened, undecided;
@@ -380,8 +418,9 @@ struct pass {
 static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_only,
 		       struct pass *pass, struct err *err)
 {
+	_cleanup_free_ uint64_t *turns = NULL;
 	_cleanup_free_ pid_t *tids = NULL;
-	size_t n = 0;
+	size_t n = 0, n_new;
 	int r = proc_tasks(pid, &tids, &n);
 
 	*pass = (struct pass){ 0 };
@@ -389,17 +428,21 @@ static int attach_pass(struct attach *a, pid_t pid, const pid_t *only, size_t n_
 		return proc_short(pid, r, err);
 	if (r < 0)
 		return err_set(err, -ESRCH, "process %d is gone", pid);
+	n_new = new_first(a, tids, n, only, n_only);
+	turns = a->inherit && n_new ? calloc(n_new, sizeof(*turns)) : NULL;
+	if (turns)
+		forkwatch_sleepers(tids, n_new, turns);
 	for (size_t i = 0; r == 0 && i < n && !stop_asked(a->stop); i++) {
 		enum heritage heritage;
 
 		between(a);
-		if (!wanted(tids[i], only, n_only) || find_attached(a, tids[i]))
+		if (i >= n_new || find_attached(a, tids[i]))
 			continue;
 		heritage = heritage_of(a, tids[i]);
 		pass->undecided += heritage == MAY_INHERIT;
 		if (heritage != INHERITS_NOT)
 			continue;
-		r = attach_thread(a, tids[i], err);
+		r = attach_one(a, tids[i], turns ? turns[i] : 0, err);
 		if (r == -ESRCH)
 			r = 0; /* it ended in between */
 		pass->opened++;

@@ -88,3 +88,23 @@ bool forkwatch_forked(struct forkwatch *w, pid_t tid, uint64_t opened_ns, uint64
 		nanosleep(&pause, NULL);
 	}
 }
+
+/* Its turns are counted before it is looked at: who sleeps then, and has had no turn more since
+ * they were counted, has slept since that look. */
+void forkwatch_sleepers(const pid_t *tids, size_t n, uint64_t *turns)
+{
+	_cleanup_free_ struct proc_wait *at = calloc(n + 1, sizeof(*at));
+
+	for (size_t i = 0; i < n; i++)
+		turns[i] = at ? proc_turns(tids[i], tids[i]) : 0;
+	if (at)
+		proc_syscall_each(tids, n, at);
+	for (size_t i = 0; i < n && at; i++)
+		if (!at[i].pc || forks(at[i].syscall))
+			turns[i] = 0;
+}
+
+bool forkwatch_sleeps(pid_t tid, uint64_t turns)
+{
+	return proc_turns(tid, tid) == turns;
+}

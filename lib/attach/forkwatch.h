@@ -7,7 +7,8 @@
  * memory copied in between: from the record's time alone nobody can tell which of the
  * events opened meanwhile the child has. So a watch is opened first: an event of the
  * thread alone, on any CPU, that reports each fork and, by samples in user mode only,
- * each moment at which the thread is surely not inside fork().
+ * each moment at which the thread is surely not inside fork(). A thread that sleeps elsewhere
+ * and is given no CPU meanwhile needs none.
  *
  * Control thread only.
  */
@@ -30,5 +31,12 @@ int forkwatch_open(struct forkwatch *w, pid_t tid);
 bool forkwatch_forked(struct forkwatch *w, pid_t tid, uint64_t opened_ns, uint64_t until_ns);
 
 void forkwatch_close(struct forkwatch *w);
+
+/* Which of @n threads sleep, outside fork()? @turns[i]: how many turns the thread has had, for
+ * forkwatch_sleeps(); 0: it does not, or that can't be told. */
+void forkwatch_sleepers(const pid_t *tids, size_t n, uint64_t *turns);
+
+/* True: @tid, of which that was told, has slept since. */
+bool forkwatch_sleeps(pid_t tid, uint64_t turns);
 
 #endif

@@ -307,6 +307,18 @@ uint64_t proc_ran_ns(pid_t pid, pid_t tid)
 	return proc_read_file(path, &text, NULL) < 0 ? 0 : strtoull(text, NULL, 10);
 }
 
+/* Behind the time that it ran and the time that it waited for a CPU. */
+uint64_t proc_turns(pid_t pid, pid_t tid)
+{
+	_cleanup_free_ char *text = NULL;
+	unsigned long long turns;
+
+	return task_file(pid, tid, "schedstat", &text) == 0 &&
+			       sscanf(text, "%*u %*u %llu", &turns) == 1 ?
+		       turns :
+		       0;
+}
+
 /* Field 28. */
 static uint64_t root_of(const char *at)
 {
@@ -738,6 +750,26 @@ int proc_syscall(pid_t pid, pid_t tid, struct proc_wait *ret)
 
 	*ret = (struct proc_wait){ .syscall = -1 };
 	return r == 0 ? proc_syscall_parse(text, ret) : r;
+}
+
+void proc_syscall_each(const pid_t *tids, size_t n, struct proc_wait *rets)
+{
+	_cleanup_free_ struct ask *a = calloc(n + 1, sizeof(*a));
+	_cleanup_free_ ssize_t *r = calloc(n + 1, sizeof(*r));
+
+	memset(rets, 0, n * sizeof(*rets));
+	for (size_t i = 0; i < n && a && r; i++) {
+		a[i].look = look_piece;
+		snprintf(a[i].path, sizeof(a[i].path), "/proc/%d/task/%d/syscall", tids[i],
+			 tids[i]);
+	}
+	if (a && r)
+		ask_look_each(a, n, r);
+	for (size_t i = 0; i < n && a && r; i++) {
+		if (r[i] < 0 || proc_syscall_parse(a[i].text, &rets[i]) < 0)
+			rets[i].pc = 0;
+		free(a[i].text);
+	}
 }
 
 int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret)

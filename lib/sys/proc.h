@@ -57,6 +57,9 @@ bool proc_lives(pid_t pid);
 /* CPU time that a thread has used, ns; 0 where it is gone, or the kernel does not tell. */
 uint64_t proc_ran_ns(pid_t pid, pid_t tid);
 
+/* How often a thread was given a CPU; 0 where it is gone, or the kernel does not tell. */
+uint64_t proc_turns(pid_t pid, pid_t tid);
+
 /* As proc_state() of its main thread. @kernel: it is a thread of the kernel's, without memory
  * of its own. */
 char proc_kind(pid_t pid, bool *kernel);
@@ -206,6 +209,10 @@ int proc_wait(pid_t pid, pid_t tid, struct proc_wait *ret);
 
 /* The same without wchan. */
 int proc_syscall(pid_t pid, pid_t tid, struct proc_wait *ret);
+
+/* The number of the system call that each of @n threads sleeps in, -1 where it sleeps in none, in
+ * @rets[i].syscall; @rets[i].pc is 0 where it runs, or where that can't be told. */
+void proc_syscall_each(const pid_t *tids, size_t n, struct proc_wait *rets);
 
 /* A whole small file as a malloc'ed, NUL-terminated string. 0 or -errno. */
 int proc_read_file(const char *path, char **ret, size_t *n);

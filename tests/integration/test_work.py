@@ -115,7 +115,7 @@ def test_threads_that_wait_cost_nothing_once_they_are_known(py):
 @each(where=["cpus", "threads"])
 @one_python
 def test_a_start_opens_what_threads_and_cpus_need(py, where):
-    """Some for each CPU, and for each thread one for each CPU and event it carries; none where CPUs carry all."""
+    """Some for each CPU, and for each thread one for each CPU and event it carries, no watch where it sleeps; none where CPUs carry all."""
     harness.need_root()
     few, many = (record(Target(py, "groundtruth.py", "--us", 10, "--idle", idle), "-v", "--events-on", where, seconds=1)[1]
                  for idle in (0, 40))
@@ -126,7 +126,7 @@ def test_a_start_opens_what_threads_and_cpus_need(py, where):
     more = many["bytes"]["threads"] - few["bytes"]["threads"]
     equal(more, 40, "threads more")
     opens = many["first"]["opens"] - few["first"]["opens"]
-    check(cpus * more <= opens <= 3 * cpus * more + 8, "%d threads more took %d more opens on %d CPUs", more, opens, cpus)
+    check(cpus * more <= opens <= 2 * cpus * more + 8, "%d threads more took %d more opens on %d CPUs", more, opens, cpus)
 
 
 @one_python
