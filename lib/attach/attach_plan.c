@@ -181,10 +181,11 @@ struct attach_limits attach_limits_now(bool wide, size_t enough)
 	return l;
 }
 
-void attach_reserve(int fd, size_t n)
+bool attach_reserve(int fd, size_t n)
 {
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, (int)MIN(n, (size_t)INT32_MAX) - 1);
 
 	if (high >= 0)
 		close(high);
+	return high >= 0;
 }

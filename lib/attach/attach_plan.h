@@ -70,8 +70,8 @@ struct attach_limits attach_limits_now(bool wide, size_t enough);
 size_t attach_raise_nofile(size_t enough);
 
 /* Make the table of descriptors big enough for @n at once: where threads share it, each
- * growth waits for a grace period of RCU, which a busy machine may not grant for seconds.
- * @fd is any open one. */
-void attach_reserve(int fd, size_t n);
+ * growth waits for a grace period of RCU: 10 ms, which a busy machine may not grant for seconds.
+ * @fd is any open one. False: the limit is lower. */
+bool attach_reserve(int fd, size_t n);
 
 #endif

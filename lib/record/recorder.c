@@ -26,6 +26,7 @@
 
 enum {
 	LEFT_MS = 50,	  /* until it is told who is left when the named ones have ended */
+	RESERVED = 1024,  /* descriptors; 8 KiB */
 	WATCH_MS = 1000,  /* who sees a reader inside a read kicks the control thread before */
 	NOTE_NS = 500000000,
 	SECOND_NS = 1000000000,
@@ -135,6 +136,8 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		return NULL;
 	}
 	r->o = *o;
+	/* Before there are threads, which share the table: enough for most. */
+	r->n_reserved = attach_reserve(kick, RESERVED) ? RESERVED : 0;
 	ask_begin(&r->o.note);
 	r->begun_ns = now_ns();
 	r->o.n_tids = proc_sort_pids(r->o.tids, r->o.n_tids);

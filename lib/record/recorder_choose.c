@@ -348,7 +348,6 @@ static int plan_some(struct recorder *r, struct attach_wants *w,
 	return ret;
 }
 
-/* Before there are threads that share the descriptors. */
 static int plan(struct recorder *r, struct err *err)
 {
 	struct attach_wants w = { .threads = r->n_tids };
@@ -387,7 +386,8 @@ static int plan(struct recorder *r, struct err *err)
 		r->session->flags |= SESSION_COUNTED;
 	if (r->attach.witness || r->capture->sees_registers)
 		r->session->flags |= SESSION_REGISTERS;
-	attach_reserve(r->config.kick, r->plan.descriptors);
+	if (r->plan.descriptors > r->n_reserved)
+		attach_reserve(r->config.kick, r->plan.descriptors);
 	return 0;
 }
 
