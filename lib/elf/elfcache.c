@@ -70,7 +70,7 @@ struct elfcache_elf {
 
 struct elfcache {
 	struct elfcache_elf *bucket[N_BUCKETS];
-	size_t n_elfs, n_fds, bytes, max_bytes;
+	size_t n_elfs, n_fds, most_fds, bytes, max_bytes;
 	size_t most_bytes; /* elfcache_may_grow(); 0: it may not */
 	size_t path_bytes;
 	uint64_t clock, last_version;
@@ -91,6 +91,7 @@ struct elfcache *elfcache_create(size_t max_bytes, bool rows)
 	if (!c)
 		return NULL;
 	c->max_bytes = max_bytes, c->rows = rows;
+	c->most_fds = MAX_LAZY_FDS;
 	c->quota = quota_create();
 	if (c->quota)
 		return c;
@@ -111,6 +112,11 @@ void elfcache_has_little(struct elfcache *c)
 void elfcache_may_grow(struct elfcache *c, size_t bytes)
 {
 	c->most_bytes = MAX(c->max_bytes, bytes);
+}
+
+void elfcache_may_hold(struct elfcache *c, size_t n)
+{
+	c->most_fds = MAX(c->most_fds, n);
 }
 
 void elfcache_read_by(struct elfcache *c, struct file_helper *h)
@@ -714,13 +720,13 @@ void elfcache_give_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int ro
 	e->root = root;
 	e->state = ELF_FD;
 	e->used = ++c->clock;
-	if (++c->n_fds > MAX_LAZY_FDS)
+	if (++c->n_fds > c->most_fds)
 		elf_read(c, e);
 }
 
 void elfcache_offer_fd(struct elfcache *c, struct elfcache_elf *e, int fd, int root)
 {
-	if (c->n_fds < MAX_LAZY_FDS || e->state != ELF_NO_FILE || e->stamp.bytes <= LARGE) {
+	if (c->n_fds < c->most_fds || e->state != ELF_NO_FILE || e->stamp.bytes <= LARGE) {
 		elfcache_give_fd(c, e, fd, root);
 		return;
 	}

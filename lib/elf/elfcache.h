@@ -50,6 +50,10 @@ void elfcache_has_little(struct elfcache *c);
  * and again. Where that is not enough either the largest one is given up (nameless). */
 void elfcache_may_grow(struct elfcache *c, size_t bytes);
 
+/* @n files, instead of some, may be open that no stack has asked for: what is given beyond is read
+ * at once, also if no stack ever asks for it. */
+void elfcache_may_hold(struct elfcache *c, size_t n);
+
 /* From now on files are read by @h, in processes without rights, of which a reference is
  * taken. Else, and where memory is read, by threads of our own. */
 struct file_helper;

@@ -348,10 +348,20 @@ static int plan_some(struct recorder *r, struct attach_wants *w,
 	return ret;
 }
 
+/* How many files may wait until they are on a stack, which few of those that are mapped ever are:
+ * by the descriptors that are left. */
+static size_t files_held(size_t left)
+{
+	enum { HELD = 512, PART = 8 };
+
+	return MIN(left / PART, (size_t)HELD);
+}
+
 static int plan(struct recorder *r, struct err *err)
 {
 	struct attach_wants w = { .threads = r->n_tids };
 	struct attach_limits limits;
+	size_t n;
 	bool wide;
 	int ret;
 
@@ -386,8 +396,11 @@ static int plan(struct recorder *r, struct err *err)
 		r->session->flags |= SESSION_COUNTED;
 	if (r->attach.witness || r->capture->sees_registers)
 		r->session->flags |= SESSION_REGISTERS;
-	if (r->plan.descriptors > r->n_reserved)
-		attach_reserve(r->config.kick, r->plan.descriptors);
+	r->session->files_held =
+		files_held(limits.nofile - MIN(limits.nofile, r->plan.descriptors));
+	n = r->plan.descriptors + r->session->files_held;
+	if (n > r->n_reserved)
+		attach_reserve(r->config.kick, n);
 	return 0;
 }
 

@@ -71,6 +71,7 @@ struct session {
 	/* What symbols and unwind rows of the files on stacks may take, where their part of
 	 * that is too little. */
 	size_t file_memory;
+	size_t files_held; /* so many of them may be open until a stack asks for them */
 	/* What befalls samples is counted here. Borrowed, never NULL. */
 	struct stats *stats;
 	/* Files that are written whole are kept readable meanwhile: a copy at most so often.

@@ -68,6 +68,7 @@ struct assembler *assembler_create(const struct assembler_config *c)
 		elfcache_has_little(a->spaces->elfs);
 	else
 		elfcache_may_grow(a->spaces->elfs, c->file_memory);
+	elfcache_may_hold(a->spaces->elfs, c->files_held);
 	symbolizer_asks(a->symbols, c->kernel_names);
 	elfcache_read_by(a->spaces->elfs, c->file_helper);
 	if (c->files)

@@ -23,6 +23,7 @@ struct assembler_config {
 	struct stats *stats;		     /* borrowed */
 	size_t memory;			     /* that all this may take, roughly; 0: no bound */
 	size_t file_memory;		     /* session.file_memory */
+	size_t files_held;		     /* session.files_held */
 	const char *files;     /* spaces_elsewhere(); NULL: as the processes see them */
 	struct places *places; /* where native frames are noted, borrowed; or NULL */
 	struct file_helper *file_helper; /* reads mapped files, borrowed; NULL: we do */

@@ -75,6 +75,7 @@ struct resolver *resolver_create(const struct resolver_config *c)
 		.stats = c->session->stats,
 		.memory = c->session->memory,
 		.file_memory = c->session->file_memory,
+		.files_held = c->session->files_held,
 	});
 	if (c->targets) {
 		epoch_join(&c->targets->epoch, &r->holds);

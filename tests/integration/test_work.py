@@ -269,6 +269,18 @@ def test_a_start_takes_these_system_calls_and_no_more(py):
 
 
 @one_python
+def test_files_that_are_on_no_stack_are_not_read(py):
+    """What is read of a file comes in a file of memory: of 150 libraries some ten are needed."""
+    harness.need_root()
+    target, home = Target(py, "manylibs.py"), harness.folder(0o777)
+    wrapper = [harness.need_command("strace"), "-f", "-e", "trace=memfd_create", "-e", "signal=none", "-o", os.path.join(home, "calls")]
+    run = harness.pysampled("-p", target.pid, "-e", "cpu-clock", "-d", 1, "-o", "out.folded", wrapper=wrapper, home=home).ok()
+    with open(os.path.join(home, "calls")) as file:
+        read = sum("memfd_create(" in line for line in file)
+    check(0 < read < 50, "%d files were read: %s", read, run)
+
+
+@one_python
 def test_what_was_proven_of_a_file_is_not_proven_in_each_process(py):
     """Of the 19 remote reads that a copy of the named process took, 7 proved once more what was proven of its file."""
     harness.need_root()

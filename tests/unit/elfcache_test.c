@@ -568,6 +568,25 @@ static void lazy_again(void **state)
 	elfcache_destroy(c);
 }
 
+/* Where more may wait none of them is read. */
+static void more_may_wait(void **state)
+{
+	enum { N = 3 * LAZY_FDS };
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_elf *e;
+
+	elfcache_may_hold(c, N);
+	elfcache_may_hold(c, 0); /* as many as before */
+	for (unsigned i = 0; i <= N; i++) {
+		e = get(c, 1, i, 0, "/a");
+		elfcache_give_fd(c, e, open_file("/proc/self/exe"), -1);
+		assert_int_equal(elfcache_pending(e), i < N);
+	}
+	assert_non_null(read_by_now(c, e));
+	assert_int_equal(1, elfcache_facts(c)->read);
+	elfcache_destroy(c);
+}
+
 /* Again, and memory is there: also after a failure. */
 static int clock_runs(void **state)
 {
@@ -782,6 +801,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nothing_made),
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(lazy_again),
+		cmocka_unit_test(more_may_wait),
 		cmocka_unit_test_teardown(what_lacks_is_read_again, clock_runs),
 		cmocka_unit_test_teardown(what_a_helper_could_not_give_is_read_again, clock_runs),
 		cmocka_unit_test(large_ones_are_put_off),
