@@ -26,32 +26,75 @@ static void read_loads(const struct elfimage *im, struct elfpython *ret)
 	}
 }
 
-static void look_at_symbol(struct elfpython *ret, const char *name, const Elf64_Sym *sym)
-{
-	static const char *const api[] = { "Py_GetVersion", "PyEval_EvalFrameEx",
-					   "_PyThreadState_Current" };
+/* What the symbols are that tell something. */
+enum told { RUNTIME, PY_VERSION, FUNC_VERSION, INTERP_HEAD, HEAD_GETTER, PYPY, API, LOOP, OPTIMIZER };
 
-	if (!strcmp(name, "_PyRuntime"))
-		ret->runtime = sym->st_value;
-	else if (!strcmp(name, "Py_Version"))
-		ret->py_version = sym->st_value;
-	else if (!strcmp(name, "_Py_next_func_version"))
-		ret->func_version = sym->st_value;
-	else if (!strcmp(name, "interp_head"))
-		ret->interp_head = sym->st_value;
-	else if (!strcmp(name, "PyInterpreterState_Head"))
-		ret->head_getter = sym->st_value;
-	else if (!strcmp(name, "rpython_startup_code") || !strcmp(name, "pypy_main_startup"))
+#define TOLD(name, what)                      \
+	{                                     \
+		name, sizeof(name) - 1, what, \
+	}
+
+static const struct {
+	const char *name;
+	size_t n;
+	enum told what;
+} known[] = {
+	TOLD("_PyRuntime", RUNTIME),
+	TOLD("Py_Version", PY_VERSION),
+	TOLD("_Py_next_func_version", FUNC_VERSION),
+	TOLD("interp_head", INTERP_HEAD),
+	TOLD("PyInterpreterState_Head", HEAD_GETTER),
+	TOLD("rpython_startup_code", PYPY),
+	TOLD("pypy_main_startup", PYPY),
+	TOLD("Py_GetVersion", API),
+	TOLD("PyEval_EvalFrameEx", API),
+	TOLD("_PyThreadState_Current", API),
+	TOLD("_PyEval_EvalFrameDefault", LOOP),
+	TOLD("_PyOptimizer_Optimize", OPTIMIZER),
+};
+enum { LONGEST = 24 };
+
+static void take(struct elfpython *ret, enum told what, uint64_t at, bool exported)
+{
+	switch (what) {
+	case RUNTIME:
+		ret->runtime = at;
+		break;
+	case PY_VERSION:
+		ret->py_version = at;
+		break;
+	case FUNC_VERSION:
+		ret->func_version = at;
+		break;
+	case INTERP_HEAD:
+		ret->interp_head = at;
+		break;
+	case HEAD_GETTER:
+		ret->head_getter = at;
+		break;
+	case PYPY:
 		ret->pypy = true;
-	for (size_t i = 0; i < ARRAY_SIZE(api); i++)
-		ret->python |= !strcmp(name, api[i]);
+		break;
+	case API:
+		ret->python = true;
+		break;
+	case LOOP:
+		ret->exports |= exported ? ELFPYTHON_LOOP : 0;
+		break;
+	case OPTIMIZER:
+		ret->exports |= exported ? ELFPYTHON_OPTIMIZER : 0;
+		break;
+	}
 }
 
-static uint8_t export_of(const char *name)
+/* By its length first: an interpreter has tens of thousands. */
+static void look_at_symbol(struct elfpython *ret, const char *name, uint64_t at, bool exported)
 {
-	return !strcmp(name, "_PyEval_EvalFrameDefault") ? ELFPYTHON_LOOP :
-	       !strcmp(name, "_PyOptimizer_Optimize")	 ? ELFPYTHON_OPTIMIZER :
-							   0;
+	size_t n = strnlen(name, LONGEST + 1);
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (known[i].n == n && !memcmp(known[i].name, name, n))
+			take(ret, known[i].what, at, exported);
 }
 
 static void read_symbols(const struct elfimage *im, const Elf64_Shdr *sh,
@@ -62,17 +105,13 @@ static void read_symbols(const struct elfimage *im, const Elf64_Shdr *sh,
 	if (sh->sh_link < im->n_sh)
 		names = elfimage_bytes(im, &im->sh[sh->sh_link]);
 	for (size_t i = 0; i < syms.n / sizeof(Elf64_Sym); i++) {
-		const char *name;
 		Elf64_Sym sym;
 
 		memcpy(&sym, syms.at + i * sizeof(sym), sizeof(sym));
 		if (sym.st_shndx == SHN_UNDEF || !sym.st_value || sym.st_name >= names.n)
 			continue;
-		name = (const char *)names.at + sym.st_name;
-		if (strpbrk(name, "Pp"))
-			look_at_symbol(ret, name, &sym);
-		if (sh->sh_type == SHT_DYNSYM)
-			ret->exports |= export_of(name);
+		look_at_symbol(ret, (const char *)names.at + sym.st_name, sym.st_value,
+			       sh->sh_type == SHT_DYNSYM);
 	}
 }
 
