@@ -243,11 +243,12 @@ static int find_top_of_object(const struct look *k, const struct one *o, raddr *
 /* It is linked as one that runs, and keeps its values as one that is suspended does. */
 bool pyawait_throws(struct rmem *m, const struct pylayout *l, const struct pyframe *f)
 {
-	const struct look k = { m, l, NULL, genlayout_find(l) };
+	bool may = l->lasti_unit && l->version >= THROW_LINKS_SINCE;
+	const struct look k = { m, l, NULL, may ? genlayout_find(l) : NULL };
 	struct one o = { .frame = f->frame, .f = *f };
 	raddr top, previous;
 
-	if (!l->lasti_unit || l->version < THROW_LINKS_SINCE || !k.g ||
+	if (!k.g ||
 	    rmem_read_u64(m, o.frame + pyoff_get(k.g->frame_of), &o.object) < 0 || !o.object ||
 	    find_top_of_object(&k, &o, &top) < 0 || read_state(&k, &o) < 0 ||
 	    o.state == PYAWAIT_ENDED || stands_in_await(&k, &o) < 0 ||

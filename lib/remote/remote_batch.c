@@ -115,7 +115,10 @@ static const struct rmem_ops batch_ops = {
 
 void rmem_batch_init(struct rmem_batch *b, struct rmem *below, unsigned char *bytes)
 {
-	*b = (struct rmem_batch){ .base.ops = &batch_ops, .below = below, .bytes = bytes };
+	b->base.ops = &batch_ops;
+	b->below = below;
+	b->bytes = bytes;
+	rmem_batch_reset(b); /* what lies behind n_have need not be cleared, for each sample */
 }
 
 void rmem_batch_reset(struct rmem_batch *b)

@@ -27,7 +27,8 @@ struct native {
 	struct symbolizer *symbols;
 	struct fetch *code; /* being read, or NULL */
 	uint64_t code_ns;   /* since when */
-	struct fetch *left[MOST_LEFT]; /* reads that hang */
+	struct fetch *left[MOST_LEFT]; /* reads that hang, n_left of them */
+	size_t n_left;
 	struct codefile files;
 	/* scratch memory: of the last stack that was unwound */
 	struct unwind_frame frame[MAX_FRAMES];
@@ -102,16 +103,18 @@ static void leave_behind(struct native *n)
 {
 	bool hangs = n->code && now_ns() - n->code_ns > CODE_HANGS_NS;
 
-	for (size_t i = 0; i < MOST_LEFT; i++) {
+	for (size_t i = 0; (n->n_left || hangs) && i < MOST_LEFT; i++) {
 		struct fetch **left = &n->left[i];
 
 		if (*left && fetch_wait(*left, 0)) {
 			fetch_release(*left);
 			*left = NULL;
+			n->n_left--;
 		}
 		if (hangs && !*left) {
 			fetch_leave(n->code);
 			*left = n->code;
+			n->n_left++;
 			n->code = NULL;
 			hangs = false;
 		}
@@ -121,14 +124,10 @@ static void leave_behind(struct native *n)
 /* True: a read of @pid's code hangs, or too many reads do. */
 static bool code_hangs(const struct native *n, pid_t pid)
 {
-	size_t left = 0;
-
-	for (size_t i = 0; i < MOST_LEFT; i++) {
+	for (size_t i = 0; n->n_left && i < MOST_LEFT; i++)
 		if (n->left[i] && fetch_pid(n->left[i]) == pid)
 			return true;
-		left += n->left[i] != NULL;
-	}
-	return left == MOST_LEFT && n->code;
+	return n->n_left == MOST_LEFT && n->code;
 }
 
 /* Read the code that @s ended in. False: it takes too long to wait for; later stacks will
