@@ -64,6 +64,8 @@ struct elfcache_elf {
 	uint64_t used; /* elfcache.clock at the last lookup */
 	uint64_t gone; /* elfcache.clock when it made room for others last; 0: it never did */
 	pid_t asked_by;
+	uid_t user; /* whose that is; PROC_NOBODY: not looked up, or not known */
+	bool crowded; /* counted: others of that user are slow, and leave it no place */
 	bool kept;     /* elfcache_keep() */
 	bool put_off;  /* elfcache_is_put_off() */
 };
@@ -242,6 +244,7 @@ struct elfcache_elf *elfcache_get_for(struct elfcache *c, const struct elfcache_
 		free(e);
 		return NULL;
 	}
+	e->user = PROC_NOBODY;
 	e->version = ++c->last_version;
 	e->next = *b;
 	*b = e;
@@ -290,6 +293,12 @@ struct bytes elfcache_build_id(const struct elfcache_elf *e)
 
 /* ---- Files that do not answer ---- */
 
+static void note_unread(const struct elfcache *c)
+{
+	if (c->stats)
+		STATS_ADD(c->stats, unread, 1);
+}
+
 static size_t slow_find(const struct elfcache *c, const struct elfcache_elf *e)
 {
 	size_t i = 0;
@@ -299,11 +308,20 @@ static size_t slow_find(const struct elfcache *c, const struct elfcache_elf *e)
 	return i;
 }
 
+/* Whose process asks for it. */
+static uid_t user_of(struct elfcache_elf *e)
+{
+	if (e->user == PROC_NOBODY)
+		e->user = proc_user(e->asked_by);
+	return e->user;
+}
+
 void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow)
 {
 	size_t i = slow_find(c, e);
 
 	if (slow && i == c->n_slow && i < MAX_SLOW) {
+		user_of(e);
 		c->slow[c->n_slow++] = e;
 		file_helper_slow(c->helper, e->id.path);
 	}
@@ -313,8 +331,10 @@ void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow)
 
 void elfcache_asked_by(const struct elfcache *c, struct elfcache_elf *e, pid_t pid)
 {
-	if (slow_find(c, e) == c->n_slow)
-		e->asked_by = pid;
+	if (e->asked_by == pid || slow_find(c, e) < c->n_slow)
+		return;
+	e->asked_by = pid;
+	e->user = PROC_NOBODY;
 }
 
 static bool same_device(const struct elfcache_elf *a, const struct elfcache_elf *b)
@@ -345,10 +365,30 @@ static size_t slow_of_device(const struct elfcache *c, const struct elfcache_elf
 	return n;
 }
 
-bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e)
+/* True: one more of its user would be more than what is left for all others. */
+static bool is_crowded(const struct elfcache *c, struct elfcache_elf *e)
 {
-	return c->n_slow == MAX_SLOW || slow_find(c, e) < c->n_slow ||
-	       slow_of_device(c, e) >= MAX_SLOW_OF_DEVICE;
+	size_t own = 0;
+	uid_t user;
+
+	if (2 * c->n_slow < MAX_SLOW) /* whosever they are */
+		return false;
+	user = user_of(e);
+	for (size_t i = 0; i < c->n_slow; i++)
+		own += c->slow[i]->user == user;
+	return c->n_slow + own >= MAX_SLOW;
+}
+
+bool elfcache_is_slow(const struct elfcache *c, struct elfcache_elf *e)
+{
+	if (slow_find(c, e) < c->n_slow || slow_of_device(c, e) >= MAX_SLOW_OF_DEVICE)
+		return true;
+	if (!is_crowded(c, e))
+		return false;
+	if (!e->crowded)
+		note_unread(c);
+	e->crowded = true;
+	return true;
 }
 
 int elfcache_reading_ms(const struct elfcache_elf *e)
@@ -622,12 +662,6 @@ static void take_module(struct elfcache *c, struct elfcache_elf *e, struct modul
 	e->state = m ? ELF_READ : ELF_BAD;
 	c->facts.read += m != NULL;
 	count_bytes(c, e);
-}
-
-static void note_unread(struct elfcache *c)
-{
-	if (c->stats)
-		STATS_ADD(c->stats, unread, 1);
 }
 
 /* It is opened and read again when it is asked for next, a few times at most; one that took

@@ -131,9 +131,10 @@ void elfcache_asked_by(const struct elfcache *c, struct elfcache_elf *e, pid_t p
 
 /* Something takes too long with this file: it is left alone until it no longer does. Others of
  * its device, in the same view, are waited for less; and are left alone, too, while too many of
- * it are slow: of those that another process asked for one counts. */
+ * it are slow: of those that another process asked for one counts. No user's processes have more
+ * slow ones than are left for all others: a further one is left alone, and counted (unread). */
 void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow);
-bool elfcache_is_slow(const struct elfcache *c, const struct elfcache_elf *e);
+bool elfcache_is_slow(const struct elfcache *c, struct elfcache_elf *e);
 
 /* How long reading a file of the size that was noted may take on a busy machine. */
 int elfcache_reading_ms(const struct elfcache_elf *e);

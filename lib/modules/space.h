@@ -43,7 +43,7 @@ struct space {
 
 enum {
 	SPACE_BUCKETS = 1024,
-	SPACE_MAX_STUCK = 24,
+	SPACE_MAX_STUCK = 32, /* as many as elfcache_slow() has room for */
 	SPACE_ENDED = 64, /* processes that ended last */
 	SPACE_ENDED_MAPS = 512,
 };

@@ -723,6 +723,14 @@ int proc_status(pid_t tid, struct proc_status *ret)
 	return r;
 }
 
+uid_t proc_user(pid_t pid)
+{
+	struct proc_status s;
+
+	return pid > 0 && proc_status(pid, &s) == 0 && s.euid != PROC_NOBODY ? s.uid :
+									       PROC_NOBODY;
+}
+
 int proc_syscall_parse(const char *text, struct proc_wait *ret)
 {
 	char *end;

@@ -189,6 +189,10 @@ struct proc_status {
 
 int proc_status(pid_t tid, struct proc_status *ret); /* 0 or -ESRCH */
 
+/* Whose it is: its real user, by the number that we have for it; PROC_NOBODY: not known. */
+#define PROC_NOBODY ((uid_t)-1)
+uid_t proc_user(pid_t pid);
+
 /* Pure: from the text of a status file. What it lacks is 0, @euid -1. */
 void proc_status_parse(const char *status, struct proc_status *ret);
 
