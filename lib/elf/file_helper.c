@@ -28,6 +28,7 @@
 enum {
 	MAX_BAD_ENDS = 3,
 	LINGER_MS = 200, /* for processes to end, which do not wait for anything */
+	MAX_LAYOUTS = 32, /* at a time, those that hang among them */
 };
 
 /* What is to be told of a file. */
@@ -43,6 +44,8 @@ struct file_helper {
 	pthread_mutex_t lock;
 	struct stats *stats; /* or NULL; under the lock, and: */
 	struct file_note gave_up, slow;
+	uid_t layout[MAX_LAYOUTS]; /* whose processes' files are read for one */
+	size_t n_layouts;
 	_Atomic int refs;
 };
 
@@ -367,7 +370,35 @@ int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd, int
 	return r;
 }
 
-int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
+/* One that hangs is waited for until it answers: no user has more than are left for all others.
+ */
+static bool layout_begin(struct file_helper *h, uid_t user)
+{
+	size_t own = 0;
+	bool ret;
+
+	pthread_mutex_lock(&h->lock);
+	for (size_t i = 0; i < h->n_layouts; i++)
+		own += h->layout[i] == user;
+	ret = h->n_layouts + own < MAX_LAYOUTS;
+	if (ret)
+		h->layout[h->n_layouts++] = user;
+	pthread_mutex_unlock(&h->lock);
+	return ret;
+}
+
+static void layout_end(struct file_helper *h, uid_t user)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&h->lock);
+	while (h->layout[i] != user)
+		i++;
+	h->layout[i] = h->layout[--h->n_layouts];
+	pthread_mutex_unlock(&h->lock);
+}
+
+static int read_layout(struct file_helper *h, struct elflayout *ret, int fd,
 		       const struct elflayout_want *want, const struct debugfile_origin *from)
 {
 	const struct file_question q = { .kind = FILE_LAYOUT, .layout = *want };
@@ -389,6 +420,21 @@ int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
 	if (r == 0)
 		*ret = a.layout;
 	return answered(h, socket, r, a.last);
+}
+
+int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
+		       const struct elflayout_want *want, const struct debugfile_origin *from)
+{
+	uid_t user = proc_user(pool_asker);
+	int r;
+
+	if (!layout_begin(h, user)) {
+		file_helper_slow(h, from->path);
+		return -EAGAIN;
+	}
+	r = read_layout(h, ret, fd, want, from);
+	layout_end(h, user);
+	return r;
 }
 
 int file_helper_probe(struct file_helper *h, struct elfprobe *ret, int fd,

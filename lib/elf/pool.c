@@ -12,6 +12,9 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "sys/fdpass.h"
+#include "sys/proc.h"
+
+_Thread_local pid_t pool_asker;
 
 void pool_init(struct pool *p, enum pool_kind kind, int starter)
 {
@@ -106,13 +109,17 @@ static void let_go(struct pool *p)
 			continue;
 		close(p->left[i - 1]);
 		p->left[i - 1] = p->left[--p->n_left];
+		p->left_by[i - 1] = p->left_by[p->n_left];
 	}
 }
 
 static void leave(struct pool *p, int socket)
 {
+	uid_t user = proc_user(pool_asker);
+
 	pthread_mutex_lock(&p->lock);
 	if (p->starter >= 0 && p->n_left < POOL_LEFT) {
+		p->left_by[p->n_left] = user;
 		p->left[p->n_left++] = socket;
 		socket = -1;
 	}
@@ -121,23 +128,46 @@ static void leave(struct pool *p, int socket)
 		close(socket);
 }
 
-/* Too many do not answer. */
-static bool is_stuck(struct pool *p)
+/* How many do not answer, and *@own of those of @user. */
+static size_t left_by(struct pool *p, uid_t user, size_t *own)
 {
-	bool ret;
+	size_t ret;
 
 	pthread_mutex_lock(&p->lock);
 	if (p->n_left > 0)
 		let_go(p);
-	ret = p->n_left == POOL_LEFT;
+	ret = p->n_left;
+	*own = 0;
+	for (size_t i = 0; i < ret; i++)
+		*own += p->left_by[i] == user;
 	pthread_mutex_unlock(&p->lock);
 	return ret;
+}
+
+static bool is_stuck(struct pool *p)
+{
+	size_t own;
+
+	return left_by(p, PROC_NOBODY, &own) == POOL_LEFT;
+}
+
+/* One more that hangs would be more of its user than are left for all others. */
+static bool is_crowded(struct pool *p)
+{
+	size_t own, n;
+
+	if (!pool_asker || 2 * left_by(p, PROC_NOBODY, &own) < POOL_LEFT)
+		return false;
+	n = left_by(p, proc_user(pool_asker), &own);
+	return own && n + own >= POOL_LEFT;
 }
 
 int pool_ask(struct pool *p, int (*send)(const void *arg, int socket), const void *arg)
 {
 	int socket, r;
 
+	if (is_crowded(p))
+		return -EAGAIN;
 	while ((socket = take_idle(p)) >= 0) {
 		r = send(arg, socket);
 		if (r == 0)

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 enum { POOL_IDLE = 4, POOL_LEFT = 64 };
 
@@ -21,9 +22,14 @@ struct pool {
 	int idle[POOL_IDLE]; /* to those that wait for a question */
 	size_t n_idle;
 	int left[POOL_LEFT]; /* to those that nobody waits for any more, while they hang */
+	uid_t left_by[POOL_LEFT]; /* for whose processes */
 	size_t n_left;
 	bool woken;
 };
+
+/* The process for whose sake this thread asks; 0: it is nobody's. No user's processes have more
+ * that hang than are left for all others. */
+extern _Thread_local pid_t pool_asker;
 
 void pool_init(struct pool *p, enum pool_kind kind, int starter); /* which is borrowed */
 void pool_deinit(struct pool *p);
@@ -33,7 +39,8 @@ bool pool_was_woken(struct pool *p); /* somebody was asked for */
 /* A socket to a new one, or -errno; -EPIPE: there will be none. */
 int pool_start(struct pool *p);
 /* Send a question by send(@arg, socket), which says 0 or -errno, to one that waits, or to a
- * new one. The socket to who has it, or ended; -EAGAIN: too many do not answer; -errno. */
+ * new one. The socket to who has it, or ended; -EAGAIN: too many do not answer, in all or of
+ * those that were asked for processes of the user of pool_asker; -errno. */
 int pool_ask(struct pool *p, int (*send)(const void *arg, int socket), const void *arg);
 /* Is there an answer, or its end, in @ms, -1: for ever? Else it is left: it ends once it
  * does. */

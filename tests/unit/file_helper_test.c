@@ -21,7 +21,9 @@
 #include "elf/elfcache.h"
 #include "elf/file_helper.h"
 #include "elf/module_wire.h"
+#include "elf/pool.h"
 #include "elf/rows.h"
+#include "another_user.h"
 #include "fuse.h"
 #include "names/demangle.h"
 #include "names/symnames.h"
@@ -366,6 +368,7 @@ static void none_is_left(void **state)
 struct asked {
 	struct file_helper *h;
 	int fd, r;
+	pid_t asker;
 	pthread_t thread;
 };
 
@@ -435,6 +438,70 @@ static void one_that_hangs_is_left_behind(void **state)
 	close(a.fd);
 	rmdir(place);
 	has_children(0, getpid(), found);
+}
+
+static _Atomic unsigned in_vain, answered; /* how many asked in vain, and how many did not */
+
+static void *ask_for_a_layout(void *arg)
+{
+	const struct elflayout_want want = { .version = 0x030c };
+	const struct debugfile_origin from = { .root = -1, .path = "/a" };
+	struct asked *a = arg;
+	struct elflayout l;
+
+	pool_asker = a->asker;
+	a->r = file_helper_layout(a->h, &l, a->fd, &want, &from);
+	*(a->r == -EAGAIN ? &in_vain : &answered) += 1;
+	file_helper_unref(a->h);
+	return NULL;
+}
+
+/* Whoever asks for what debug info says waits for ever: some of one user's processes do at most,
+ * and others' files are read. */
+static void layouts_of_one_user_that_hang(void **state)
+{
+	enum { N = 17 };
+	struct file_helper *h = file_helper_start(NULL);
+	char place[] = "/tmp/pysampled-fuse-XXXXXX", path[PATH_MAX];
+	struct asked a[N], other = { .h = file_helper_ref(h), .fd = open_self() };
+	const struct timespec step = { .tv_nsec = 10000000 };
+	pid_t server, asker;
+	int fd;
+
+	assert_non_null(mkdtemp(place));
+	server = geteuid() == 0 ? mount_unread(place) : -1;
+	if (server < 0)
+		skip();
+	asker = another_user_start(ANOTHER_USER);
+	other.asker = another_user_start(ANOTHER_USER + 1);
+	snprintf(path, sizeof(path), "%s/prog", place);
+	fd = open(path, O_RDONLY | O_CLOEXEC); /* one: to open it again waits for a read */
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < N; i++) {
+		a[i] = (struct asked){ .h = file_helper_ref(h), .fd = fd, .asker = asker };
+		assert_int_equal(0, pthread_create(&a[i].thread, NULL, ask_for_a_layout, &a[i]));
+	}
+	while (in_vain == 0)
+		nanosleep(&step, NULL);
+	assert_true(file_helper_was_slow(h, path));
+	assert_string_equal("/a", path);
+	ask_for_a_layout(&other);
+	pool_asker = 0;
+	assert_int_equal(1, in_vain);
+	assert_int_equal(1, answered);
+	file_helper_end(h);
+	kill(server, SIGKILL); /* now the reads return */
+	waitpid(server, NULL, 0);
+	for (size_t i = 0; i < N; i++)
+		pthread_join(a[i].thread, NULL);
+	assert_int_equal(1, in_vain);
+	assert_int_equal(N, answered);
+	close(fd);
+	close(other.fd);
+	umount2(place, MNT_DETACH);
+	rmdir(place);
+	another_user_end(asker);
+	another_user_end(other.asker);
 }
 
 static void after_the_end_none_is_asked(void **state)
@@ -581,6 +648,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(whoever_is_ended_is_replaced),
 		cmocka_unit_test(none_is_left),
 		cmocka_unit_test(one_that_hangs_is_left_behind),
+		cmocka_unit_test(layouts_of_one_user_that_hang),
 		cmocka_unit_test(after_the_end_none_is_asked),
 		cmocka_unit_test(a_file_whose_reader_ended_is_asked_for_again),
 		cmocka_unit_test(what_could_change_is_refused),

@@ -13,6 +13,7 @@
 #include "elf/file_helper.h"
 #include "elf/opener.h"
 #include "sys/fdpass.h"
+#include "another_user.h"
 #include "fuse.h"
 
 static const char self[] = "/proc/self/exe";
@@ -150,8 +151,6 @@ static void a_file_is_handed_on(void **state)
 	close(ends[1]);
 }
 
-/* As many as may be left hang, others are opened meanwhile, and once they answer all is as
- * before. */
 /* Somebody took one over: it answers the next question with @n descriptors and @result. Its end,
  * to be closed. */
 static int answers_with(struct pool *p, int result, int n)
@@ -210,6 +209,8 @@ static void one_that_sends_too_much(void **state)
 	close(after);
 }
 
+/* As many as may be left hang, others are opened meanwhile, and once they answer all is as
+ * before. */
 static void those_that_hang_are_left(void **state)
 {
 	const struct timespec step = { .tv_nsec = 10000000 };
@@ -241,6 +242,46 @@ static void those_that_hang_are_left(void **state)
 	close(fd);
 }
 
+/* How many at @path are left for @asker's sake, until its user has as many as may be. */
+static size_t hang_for(struct pool *p, pid_t asker, const char *path)
+{
+	struct stat st;
+	size_t n = 0;
+	int r;
+
+	pool_asker = asker;
+	while ((r = opener_path(p, -1, path, 1, &st)) == -ETIMEDOUT)
+		n++;
+	assert_int_equal(-EAGAIN, r);
+	assert_int_equal(-EAGAIN, opener_path(p, -1, self, -1, &st));
+	pool_asker = 0;
+	return n;
+}
+
+/* No user's have more than are left for all others, not even by those that wait for questions. */
+static void those_of_one_user_leave_some(void **state)
+{
+	struct fixture *f = *state;
+	int dead = geteuid() == 0 ? mount_dead(f->folder) : -1, fd;
+	char path[64];
+	struct stat st;
+	pid_t asker;
+
+	if (dead < 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/prog", f->folder);
+	for (unsigned i = 0; i < 3; i++) {
+		asker = another_user_start(ANOTHER_USER + i);
+		assert_int_equal(POOL_LEFT >> (i + 1), hang_for(f->openers[0], asker, path));
+		another_user_end(asker);
+		fd = opener_path(f->openers[0], -1, self, -1, &st); /* it waits from then on */
+		assert_true(fd >= 0);
+		close(fd);
+	}
+	close(dead);
+	umount2(f->folder, MNT_DETACH);
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -248,7 +289,7 @@ int main(int argc, char **argv)
 		TEST(a_path_is_opened),	 TEST(what_is_no_file_is_not_opened),
 		TEST(a_root_is_kept_to), TEST(a_map_is_opened),
 		TEST(a_file_is_handed_on), TEST(those_that_hang_are_left),
-		TEST(one_that_sends_too_much),
+		TEST(one_that_sends_too_much), TEST(those_of_one_user_leave_some),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
