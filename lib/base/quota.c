@@ -78,15 +78,16 @@ static bool reader_change(struct quota *l, uint64_t is, uint64_t becomes)
 
 bool quota_enter(struct quota *l, uint64_t who)
 {
-	size_t own = 0, all = 0;
+	size_t own = 0, of_user = 0, all = 0, most = atomic_load(&l->most[QUOTA_JIT_READS]);
 
 	for (size_t i = 0; i < ARRAY_SIZE(l->reader); i++) {
 		uint64_t reader = atomic_load(&l->reader[i]);
 
 		own += reader == who;
+		of_user += reader && (uint32_t)reader == (uint32_t)who;
 		all += reader != 0;
 	}
-	if (own + all >= atomic_load(&l->most[QUOTA_JIT_READS]) || !reader_change(l, 0, who)) {
+	if (own + all >= most || of_user >= most - most / 8 || !reader_change(l, 0, who)) {
 		atomic_fetch_add(&l->refused[QUOTA_JIT_READS], 1);
 		return false;
 	}

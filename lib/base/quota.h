@@ -32,8 +32,9 @@ void quota_unref(struct quota *l);	  /* NULL is allowed */
 bool quota_take(struct quota *l, enum quota_of what, size_t n);
 void quota_give(struct quota *l, enum quota_of what, size_t n);
 
-/* As quota_take() of one of QUOTA_JIT_READS, for @who, not 0, who has no more of them than are
- * left for all others. One thread enters. */
+/* As quota_take() of one of QUOTA_JIT_READS, for @who, who has no more of them than are left for
+ * all others. Its lower half is its user's number, its upper half, not 0, tells it from others of
+ * that user, who all together leave an eighth. One thread enters. */
 bool quota_enter(struct quota *l, uint64_t who);
 void quota_leave(struct quota *l, uint64_t who);
 

@@ -177,13 +177,14 @@ static void sources_destroy(struct sources *s)
 	free(s);
 }
 
-/* A number for its user and root. Those who share both share how many may read. */
-static uint64_t who_is(pid_t pid, uid_t euid)
+/* A number for its users and root: those who share them share how many may read. Roots of its own
+ * anybody can make, in a namespace of users of its own: they are this user's. */
+static uint64_t who_is(pid_t pid, const struct proc_status *s)
 {
 	uint64_t view = 0;
 
 	proc_view(pid, &view);
-	return hash_pair(view, euid) | 1;
+	return (hash_pair(view, s->euid) | 1) << 32 | s->uid;
 }
 
 static struct sources *sources_create(pid_t pid, uint64_t since_ns, struct quota *quota,
@@ -208,7 +209,7 @@ static struct sources *sources_create(pid_t pid, uint64_t since_ns, struct quota
 	if (s->inner > 0 && s->root >= 0 && proc_status(pid, &status) == 0 &&
 	    proc_was_there(pid, since_ns) && !jit_objects_left(&s->objects)) {
 		s->euid = status.euid;
-		s->who = who_is(pid, status.euid);
+		s->who = who_is(pid, &status);
 		return s;
 	}
 	sources_destroy(s);

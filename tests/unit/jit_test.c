@@ -630,24 +630,48 @@ static void test_others_elsewhere_hang(void **state)
 	own_symbolizer_destroy(s);
 }
 
+static uint64_t in_root(uint64_t root, uid_t user)
+{
+	return root << 32 | user;
+}
+
 /* Each has as many as are left for all others. */
 static void readings_are_shared(void **state)
 {
 	static const size_t share[] = { 8, 4, 2, 1, 1, 0 };
 	struct quota *q = quota_create();
 
-	for (size_t who = 0; who < ARRAY_SIZE(share); who++) {
+	for (uid_t who = 0; who < ARRAY_SIZE(share); who++) {
 		size_t n = 0;
 
-		while (quota_enter(q, who + 1))
+		while (quota_enter(q, in_root(1, who)))
 			n++;
 		assert_int_equal(share[who], n);
 		assert_int_equal(who + 1, quota_refused(q, QUOTA_JIT_READS));
 	}
-	quota_leave(q, 2);
-	quota_leave(q, 9); /* it has none */
-	assert_true(quota_enter(q, 6));
-	assert_false(quota_enter(q, 7));
+	quota_leave(q, in_root(1, 1));
+	quota_leave(q, in_root(1, 8)); /* it has none */
+	assert_true(quota_enter(q, in_root(1, 5)));
+	assert_false(quota_enter(q, in_root(1, 6)));
+	quota_unref(q);
+}
+
+/* However many roots one has made, in some of which it is root: others may read. */
+static void one_user_leaves_readings(void **state)
+{
+	struct quota *q = quota_create();
+	size_t n = 0;
+
+	for (uint64_t root = 1; root < 100; root++)
+		while (quota_enter(q, in_root(root, 1000)))
+			n++;
+	assert_int_equal(14, n);
+	assert_true(quota_enter(q, in_root(1, 0)));
+	assert_true(quota_enter(q, in_root(1, 1001)));
+	assert_false(quota_enter(q, in_root(1, 1002)));
+	quota_leave(q, in_root(1, 0));
+	assert_false(quota_enter(q, in_root(1, 1000)));
+	assert_true(quota_enter(q, in_root(1, 1002)));
 	quota_unref(q);
 }
 
@@ -825,6 +849,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_others_hang, remove_map),
 		cmocka_unit_test(test_others_elsewhere_hang),
 		cmocka_unit_test(readings_are_shared),
+		cmocka_unit_test(one_user_leaves_readings),
 		cmocka_unit_test(test_no_room_to_look),
 		cmocka_unit_test(test_python),
 		cmocka_unit_test(test_python_in_namespaces),
