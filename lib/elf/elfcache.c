@@ -534,6 +534,27 @@ size_t elfcache_sweep(struct elfcache *c)
 	return before - c->n_elfs;
 }
 
+size_t elfcache_waiting(const struct elfcache *c)
+{
+	return c->n_fds;
+}
+
+void elfcache_close_others(struct elfcache *c)
+{
+	for (size_t i = 0; i < N_BUCKETS; i++) {
+		for (struct elfcache_elf *e = c->bucket[i]; e; e = e->next) {
+			bool close = e->state == ELF_FD && !e->kept;
+
+			e->kept = false;
+			if (!close)
+				continue;
+			close_both(e->fd, e->root);
+			e->state = ELF_NO_FILE;
+			c->n_fds--;
+		}
+	}
+}
+
 /* ---- Reading, elsewhere ---- */
 
 struct reading {

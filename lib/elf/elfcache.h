@@ -82,6 +82,12 @@ struct elfcache_elf *elfcache_get(struct elfcache *c, const struct elfcache_id *
 void elfcache_keep(struct elfcache_elf *e, struct elfcache_share *share);
 size_t elfcache_sweep(struct elfcache *c);
 
+/* How many files are open until a stack asks for them. */
+size_t elfcache_waiting(const struct elfcache *c);
+
+/* Close those of them that elfcache_keep() was not told since the last time or sweep. */
+void elfcache_close_others(struct elfcache *c);
+
 const char *elfcache_path(const struct elfcache_elf *e);
 
 /* True: it has no descriptor and no module, for none was given, or it was dropped since. After

@@ -26,6 +26,7 @@ enum {
 	OPENS_AT_ONCE = 4096,
 	MAX_MISSED = 16, /* files of a process that others could not open either */
 	SWEEP_EVERY = 1024, /* files that were added, or refused, until all maps are looked at */
+	TIDY_NS = 1000000000, /* between two looks for files to close, and for who has ended */
 };
 
 static struct space **space_slot(struct spaces *s, pid_t pid)
@@ -66,6 +67,7 @@ static struct space *space_take(struct spaces *s, pid_t pid)
 	gone->jit = NULL;
 	s->map_bytes -= gone->cap * sizeof(*gone->map);
 	s->n--;
+	s->untidy = true;
 	return gone;
 }
 
@@ -122,7 +124,7 @@ static void space_exec(struct spaces *s, const struct side *side)
 
 /* At its end a process works on in the kernel, and is sampled there; and it may be its main
  * thread alone that has ended. */
-static void space_end(struct spaces *s, pid_t pid)
+static void space_end(struct spaces *s, pid_t pid, uint64_t time)
 {
 	struct space *gone = space_take(s, pid), **kept = &s->ended[s->n_ended % SPACE_ENDED];
 
@@ -131,6 +133,7 @@ static void space_end(struct spaces *s, pid_t pid)
 		return;
 	}
 	space_free(*kept);
+	gone->ended_ns = time;
 	*kept = gone;
 	s->n_ended++;
 }
@@ -318,11 +321,16 @@ static void keep_files(struct space *sp)
 			elfcache_keep(sp->map[i].elf, &sp->share);
 }
 
-static void sweep(struct spaces *s)
+static void keep_running(struct spaces *s)
 {
 	for (size_t i = 0; i < SPACE_BUCKETS; i++)
 		for (struct space *sp = s->bucket[i]; sp; sp = sp->next)
 			keep_files(sp);
+}
+
+static void sweep(struct spaces *s)
+{
+	keep_running(s);
 	for (size_t i = 0; i < SPACE_ENDED; i++)
 		keep_files(s->ended[i]);
 	for (size_t i = 0; i < s->n_stuck; i++)
@@ -331,6 +339,28 @@ static void sweep(struct spaces *s)
 	s->n_refused = 0;
 	s->n_added = elfcache_facts(s->elfs)->added;
 	s->n_opened++;
+}
+
+/* Samples of its last moments may come; or its other threads run on. */
+static bool may_ask(const struct space *ended, uint64_t now)
+{
+	return now < ended->ended_ns + TIDY_NS || proc_was_there(ended->pid, ended->since_ns);
+}
+
+void spaces_tidy(struct spaces *s, uint64_t now)
+{
+	if (!s->untidy || now < s->tidy_ns || !elfcache_waiting(s->elfs))
+		return;
+	s->tidy_ns = now + TIDY_NS;
+	s->untidy = false;
+	keep_running(s);
+	for (size_t i = 0; i < SPACE_ENDED; i++) {
+		if (!s->ended[i] || !may_ask(s->ended[i], now))
+			continue;
+		keep_files(s->ended[i]);
+		s->untidy = true;
+	}
+	elfcache_close_others(s->elfs);
 }
 
 struct elfcache_elf *space_elf(struct space *sp, const struct elfcache_id *id)
@@ -538,7 +568,7 @@ void spaces_side(struct spaces *s, struct side *side)
 		break;
 	case SIDE_EXIT:
 		if (side->pid == side->tid)
-			space_end(s, side->pid);
+			space_end(s, side->pid, side->time);
 		break;
 	case SIDE_LOST:
 		s->n_lost++;

@@ -37,6 +37,7 @@ struct space {
 	uint64_t since_ns; /* the process had its number then; 0: not known */
 	uint64_t view;	   /* proc_view(); until it was looked at, of what it came from */
 	bool viewed;
+	uint64_t ended_ns; /* its main thread ended then; 0: it runs */
 	unsigned missed;   /* files of it that could not be opened */
 	struct elfcache_share share;
 };
@@ -65,6 +66,8 @@ struct spaces {
 	uint64_t n_added; /* files, before that */
 	uint64_t check_ns; /* no file that was read is looked at again before */
 	uint64_t retry_ns; /* none is opened before: descriptors had run out */
+	uint64_t tidy_ns; /* none is closed before, by spaces_tidy() */
+	bool untidy; /* maps went since then */
 	struct elfcache *elfs;
 	bool ids, later;
 	bool hung; /* a process was met that nobody can look at */
@@ -105,6 +108,10 @@ void spaces_same_kernel(struct spaces *s);
 /* MMAP, FORK (copy), COMM with exec (forget), EXIT of the leader. Others are ignored. With
  * SPACES_IDS an MMAP gets its file's build-id, which lives until the next call. */
 void spaces_side(struct spaces *s, struct side *side);
+
+/* At intervals: files that are open until a stack asks for them, and that nobody maps any more, are
+ * closed, for their file systems could not be unmounted. */
+void spaces_tidy(struct spaces *s, uint64_t now);
 
 /* Also one whose main thread has ended; or NULL. */
 struct space *spaces_find(struct spaces *s, pid_t pid);

@@ -103,6 +103,11 @@ void assembler_side(struct assembler *a, struct side *side)
 	spaces_side(a->spaces, side);
 }
 
+void assembler_tidy(struct assembler *a, uint64_t now)
+{
+	spaces_tidy(a->spaces, now);
+}
+
 bool assembler_without_python(struct assembler *a, pid_t pid)
 {
 	return spaces_without_python(a->spaces, pid);

@@ -42,6 +42,9 @@ struct profile *assembler_profile(struct assembler *a);
 /* Keep the address spaces up to date, in time order with the samples; as spaces_side(). */
 void assembler_side(struct assembler *a, struct side *side);
 
+/* At intervals, now_ns() is @now: see spaces_tidy(). */
+void assembler_tidy(struct assembler *a, uint64_t now);
+
 /* As spaces_without_python(). */
 bool assembler_without_python(struct assembler *a, pid_t pid);
 

@@ -546,6 +546,7 @@ static void *resolver_main(void *arg)
 			release(r, before[i]);
 			hold_from(r, held[i]);
 		}
+		assembler_tidy(r->assembler, now);
 		before[i] = now;
 		held[i] = holds;
 		sleep_until(now + TICK_MS * 1000000ull);

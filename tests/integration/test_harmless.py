@@ -2,6 +2,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import struct
 
@@ -188,3 +189,33 @@ def test_no_blocking_call_is_interrupted(py, capture, sigurg):
     enough(run.n("samples") > 1000 and (capture == "async" or run.n("exact") > tolerances.EXACT_CHILDREN * run.n("samples")),
            "too few samples to judge: %s", run)
     enough(harness.total(in_calls) > 100, "only %d samples outside the work: %s", harness.total(in_calls), run)
+
+
+def has_open(recorder, path):
+    def of_one(pid):
+        for fd in os.listdir("/proc/%d/fd" % pid):
+            try:
+                if os.readlink("/proc/%d/fd/%s" % (pid, fd)) == path:
+                    return True
+            except FileNotFoundError:
+                pass
+        return False
+    return any(of_one(pid) for pid in harness.children(recorder.pid))
+
+
+@harness.beside
+@one_python
+def test_files_of_who_has_ended_are_closed(py):
+    """Their file system could not be unmounted else, and what no stack asks for stays open until one does."""
+    harness.need_root()
+    library = os.path.join(harness.folder(), "library.so")
+    shutil.copy(os.path.join(harness.extension(py, "gtspin"), harness.module_file(py, "gtspin")), library)
+    target = Target(py, "borrows.py")
+    recorder = Recorder("-p", target.pid, "-F", 99, "-o", "a.folded").attached()
+    target.say(library)
+    target.line("MAPPED")
+    harness.until(lambda: has_open(recorder, library), "its file is open")
+    target.say("end")
+    target.line("ENDED")
+    harness.until(lambda: not has_open(recorder, library), "its file is closed")
+    recorder.signal(signal.SIGINT).wait().ok()

@@ -587,6 +587,42 @@ static const struct space_map *map_file(struct spaces *s, uint64_t ino, const ch
 	return map_file_of(s, 1, ino, path);
 }
 
+/* Files that no stack has asked for are closed a second after the last who maps them has ended, or
+ * when it is another program; those of a process whose other threads run on are not. */
+static void files_of_who_is_gone(void **state)
+{
+	enum { RUNS = 999999901, ENDS, EXECS, N = 4 };
+	struct spaces *s = spaces_create(BYTES, 0);
+	const uint64_t begin = now_ns(), second = 1000000000;
+	const pid_t pids[N] = { RUNS, ENDS, EXECS, getpid() };
+	struct side end = side_of(SIDE_EXIT, ENDS, ENDS), exec = side_of(SIDE_COMM, EXECS, EXECS);
+	struct side own = side_of(SIDE_EXIT, getpid(), getpid());
+	struct elfcache_elf *elf[N];
+
+	for (size_t i = 0; i < N; i++) {
+		elf[i] = map_file_of(s, pids[i], i + 1, "a")->elf;
+		elfcache_give_fd(s->elfs, elf[i], open("/proc/self/exe", O_RDONLY | O_CLOEXEC), -1);
+	}
+	assert_int_equal(N, elfcache_waiting(s->elfs));
+	spaces_tidy(s, begin);
+	assert_int_equal(N, elfcache_waiting(s->elfs));
+	spaces_find(s, getpid())->since_ns = begin;
+	end.time = exec.time = own.time = begin;
+	exec.u.comm.exec = true;
+	spaces_side(s, &end);
+	spaces_side(s, &exec);
+	spaces_side(s, &own);
+	spaces_tidy(s, begin + second / 2);
+	assert_int_equal(N - 1, elfcache_waiting(s->elfs));
+	assert_true(elfcache_wants_file(elf[2]));
+	spaces_tidy(s, begin + second);
+	assert_int_equal(N - 1, elfcache_waiting(s->elfs)); /* once a second */
+	spaces_tidy(s, begin + 2 * second);
+	assert_int_equal(N - 2, elfcache_waiting(s->elfs));
+	assert_true(elfcache_wants_file(elf[1]));
+	spaces_destroy(s);
+}
+
 /* Of files without end each has its place while it is mapped, and those stay that still are:
  * by another process, one that has ended, or a child. */
 static void files_without_end(void **state)
@@ -1062,6 +1098,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(map_of_the_kernel),
 		cmocka_unit_test(many_processes),
 		cmocka_unit_test(a_threads_end_ends_no_process),
+		cmocka_unit_test(files_of_who_is_gone),
 		cmocka_unit_test(many_maps),
 		cmocka_unit_test(many_maps_that_change),
 		cmocka_unit_test(bytes_of_maps),
