@@ -32,8 +32,8 @@ bool forkwatch_forked(struct forkwatch *w, pid_t tid, uint64_t opened_ns, uint64
 
 void forkwatch_close(struct forkwatch *w);
 
-/* Which of @n threads sleep, outside fork()? @turns[i]: how many turns the thread has had, for
- * forkwatch_sleeps(); 0: it does not, or that can't be told. */
+/* Find those of @n threads that sleep outside fork(). @turns[i]: how many turns the thread has
+ * had, for forkwatch_sleeps(); 0: it does not sleep there, or that can't be told. */
 void forkwatch_sleepers(const pid_t *tids, size_t n, uint64_t *turns);
 
 /* True: @tid, of which that was told, has slept since. */
