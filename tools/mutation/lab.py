@@ -173,7 +173,7 @@ class Lab:
 
     def link_one(self, objects, at, *flags):
         words = [w for w in self.link_words_of_core if w != "-Wl,--no-undefined"]
-        done = subprocess.run(["cc", "-shared", "-Wl,-Bsymbolic", *flags, "-o", os.path.join(at, "libcore.so"),
+        done = subprocess.run(["cc", "-shared", *flags, "-o", os.path.join(at, "libcore.so"),
                                *objects, *words], capture_output=True, text=True)
         if done.returncode:
             raise NotBuilt(done.stderr)
