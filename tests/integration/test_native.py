@@ -35,7 +35,7 @@ class Mix:
             self.process = harness.start(
                 py.command() + [os.path.join(harness.TARGETS, "interleave.py"),
                                 os.path.join(where, harness.module_file(py, "interleave")), str(seconds), str(seed)], stdout=out)
-        harness.until(lambda: os.path.getsize(self.told), "the first path")
+        harness.until(lambda: os.path.getsize(self.told), "the first path", limit=harness.BEGINS)
 
     def paths(self):
         with open(self.told) as file:
