@@ -52,7 +52,6 @@ static const struct {
 	TOLD("_PyEval_EvalFrameDefault", LOOP),
 	TOLD("_PyOptimizer_Optimize", OPTIMIZER),
 };
-enum { LONGEST = 24 };
 
 static void take(struct elfpython *ret, enum told what, uint64_t at, bool exported)
 {
@@ -90,7 +89,7 @@ static void take(struct elfpython *ret, enum told what, uint64_t at, bool export
 /* By its length first: an interpreter has tens of thousands. */
 static void look_at_symbol(struct elfpython *ret, const char *name, uint64_t at, bool exported)
 {
-	size_t n = strnlen(name, LONGEST + 1);
+	size_t n = strlen(name);
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		if (known[i].n == n && !memcmp(known[i].name, name, n))

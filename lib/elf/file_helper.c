@@ -374,13 +374,10 @@ int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd, int
  */
 static bool layout_begin(struct file_helper *h, uid_t user)
 {
-	size_t own = 0;
 	bool ret;
 
 	pthread_mutex_lock(&h->lock);
-	for (size_t i = 0; i < h->n_layouts; i++)
-		own += h->layout[i] == user;
-	ret = h->n_layouts + own < MAX_LAYOUTS;
+	ret = h->n_layouts + pool_count(h->layout, h->n_layouts, user) < MAX_LAYOUTS;
 	if (ret)
 		h->layout[h->n_layouts++] = user;
 	pthread_mutex_unlock(&h->lock);

@@ -128,8 +128,17 @@ static void leave(struct pool *p, int socket)
 		close(socket);
 }
 
-/* How many do not answer, and *@own of those of @user. */
-static size_t left_by(struct pool *p, uid_t user, size_t *own)
+size_t pool_count(const uid_t *users, size_t n, uid_t user)
+{
+	size_t ret = 0;
+
+	for (size_t i = 0; i < n; i++)
+		ret += users[i] == user;
+	return ret;
+}
+
+/* How many do not answer. */
+static size_t count_left(struct pool *p)
 {
 	size_t ret;
 
@@ -137,28 +146,23 @@ static size_t left_by(struct pool *p, uid_t user, size_t *own)
 	if (p->n_left > 0)
 		let_go(p);
 	ret = p->n_left;
-	*own = 0;
-	for (size_t i = 0; i < ret; i++)
-		*own += p->left_by[i] == user;
 	pthread_mutex_unlock(&p->lock);
 	return ret;
-}
-
-static bool is_stuck(struct pool *p)
-{
-	size_t own;
-
-	return left_by(p, PROC_NOBODY, &own) == POOL_LEFT;
 }
 
 /* One more that hangs would be more of its user than are left for all others. */
 static bool is_crowded(struct pool *p)
 {
 	size_t own, n;
+	uid_t user;
 
-	if (!pool_asker || 2 * left_by(p, PROC_NOBODY, &own) < POOL_LEFT)
+	if (!pool_asker || 2 * count_left(p) < POOL_LEFT)
 		return false;
-	n = left_by(p, proc_user(pool_asker), &own);
+	user = proc_user(pool_asker);
+	pthread_mutex_lock(&p->lock);
+	n = p->n_left;
+	own = pool_count(p->left_by, n, user);
+	pthread_mutex_unlock(&p->lock);
 	return own && n + own >= POOL_LEFT;
 }
 
@@ -177,7 +181,7 @@ int pool_ask(struct pool *p, int (*send)(const void *arg, int socket), const voi
 			return r;
 	}
 	if (socket == -EAGAIN)
-		socket = is_stuck(p) ? -EAGAIN : pool_start(p);
+		socket = count_left(p) == POOL_LEFT ? -EAGAIN : pool_start(p);
 	r = socket < 0 ? 0 : send(arg, socket);
 	if (r == 0 || r == -EPIPE) /* why a new one has ended, its answer tells */
 		return socket;

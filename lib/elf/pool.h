@@ -31,6 +31,9 @@ struct pool {
  * that hang than are left for all others. */
 extern _Thread_local pid_t pool_asker;
 
+/* How many of @n @users are @user. */
+size_t pool_count(const uid_t *users, size_t n, uid_t user);
+
 void pool_init(struct pool *p, enum pool_kind kind, int starter); /* which is borrowed */
 void pool_deinit(struct pool *p);
 
