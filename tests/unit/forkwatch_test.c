@@ -88,7 +88,7 @@ static void end(struct one *o)
 	}
 }
 
-/* Is it the call that @how says? */
+/* True: @nr is the call that @how says. */
 static bool is_call(enum how how, int nr)
 {
 #ifdef SYS_vfork

@@ -1036,22 +1036,26 @@ static void signal_is_blocked(void **state)
 	end(&f);
 }
 
+static void spins_without_a_signal(struct fix *f, pid_t tid)
+{
+	enum { TICKS = 100000000 };
+	uint64_t spun = shared->spun;
+
+	until(f, shared->spun > spun + TICKS);
+	assert_false(is_pending(tid));
+}
+
 /* One that blocks it since it began gets none; it does once it blocks it no more. */
 static void thread_begins_deaf(void **state)
 {
-	enum { TICKS = 100000000 };
 	struct tracer_rest rest;
 	struct fix f;
-	uint64_t spun;
 
 	begin(&f);
 	shared->what = 'd';
 	until(&f, shared->child);
-	for (int i = 0; i < SOME; i++) {
-		spun = shared->spun;
-		until(&f, shared->spun > spun + TICKS);
-		assert_false(is_pending(shared->child));
-	}
+	for (int i = 0; i < SOME; i++)
+		spins_without_a_signal(&f, shared->child);
 	shared->what = 'u';
 	until_held(&f, shared->child, SOME);
 	rest = tracer_stop(f.tracer);
@@ -1063,16 +1067,12 @@ static void thread_begins_deaf(void **state)
 /* What it blocked before its exec it still blocks: it gets no signal until it does not. */
 static void exec_of_a_deaf_thread(void **state)
 {
-	enum { TICKS = 100000000 };
 	struct fix f;
-	uint64_t spun;
 
 	begin(&f);
 	shared->what = 'x';
 	until(&f, shared->child == f.pid);
-	spun = shared->spun;
-	until(&f, shared->spun > spun + TICKS);
-	assert_false(is_pending(f.pid));
+	spins_without_a_signal(&f, f.pid);
 	shared->what = 'u';
 	until_held(&f, f.pid, SOME);
 	tracer_stop(f.tracer);
@@ -1082,16 +1082,12 @@ static void exec_of_a_deaf_thread(void **state)
 /* A program of another process, which began without us, is looked at as well. */
 static void vforked_child_is_deaf(void **state)
 {
-	enum { TICKS = 100000000 };
 	struct fix f;
-	uint64_t spun;
 
 	begin(&f);
 	shared->what = 'V';
 	until(&f, shared->child && attach_has(&f.attach, shared->child));
-	spun = shared->spun;
-	until(&f, shared->spun > spun + TICKS);
-	assert_false(is_pending(shared->child));
+	spins_without_a_signal(&f, shared->child);
 	shared->what = 'u';
 	until_held(&f, shared->child, SOME);
 	tracer_stop(f.tracer);
