@@ -14,22 +14,15 @@
  * when their lines are known, at the end, the lists are made anew, with names only.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/base.h"
 #include "lines/places.h"
 #include "base/stats.h"
-#include "apportion.h"
-#include "buf.h"
-#include "comms.h"
 #include "copies.h"
-#include "folded_names.h"
+#include "folded_int.h"
 #include "kept.h"
-#include "packed.h"
 
 enum {
 	PLACE_NAME_MAX = PYFUNC_NAME_MAX + PYFUNC_FILE_MAX,
@@ -37,32 +30,10 @@ enum {
 	PACK_FROM = 4096, /* lines */
 };
 
-#define IS_PLACE (1u << 31) /* in an id; ids of names are below */
-
 enum { LINE_KEY = offsetof(struct folded_line, count) };
 
 /* Bodies that are always there. */
 enum { BODY_EMPTY, BODY_UNNAMED };
-
-struct folded {
-	/* full: no room for new names and stacks any more (session.memory) */
-	struct folded_names names;
-	struct strtab *bodies; /* u32 each: names of a stack's frames, root first */
-	struct comms comms;
-	size_t comm_bytes; /* that names of theirs took */
-	struct buf ids;	   /* u32 each: the body that is being made */
-	struct buf stacks; /* struct folded_line each, in the order of first sight */
-	struct packed packed; /* those of processes that have ended */
-	size_t pack_at;	      /* how many lines there are when some are packed next */
-	struct buf same;   /* u32 each: a body + 1, by stack.same; 0 is none */
-	uint64_t samples[SESSION_MAX_EVENTS];
-	uint64_t *share[SESSION_MAX_EVENTS]; /* in copy(): what its lines count, in order */
-	uint32_t unknown; /* the name "?" */
-	uint32_t *slot;	  /* line + 1, 0 is free */
-	size_t n_slots;	  /* a power of two */
-	size_t n_renamed; /* lines that have two slots */
-	struct idmap untitled; /* thread to its first line, under the kernel's name for it */
-};
 
 /* Whose sample it is. */
 static struct folded_line line_of(const struct sink *s, const struct sample *smp)
@@ -86,18 +57,8 @@ static uint32_t frame_name(struct folded *f, const struct frame *fr)
 	if (fr->kind == FRAME_PYTHON)
 		return folded_names_python(&f->names, fr->func, fr->line);
 	if (fr->place)
-		return IS_PLACE | fr->place;
+		return FOLDED_IS_PLACE | fr->place;
 	return folded_names_kept(&f->names, fr->name && *fr->name ? fr->name : "[unknown]");
-}
-
-static struct folded_line *line_at(const struct folded *f, size_t i)
-{
-	return (struct folded_line *)(void *)f->stacks.at + i;
-}
-
-static size_t n_lines(const struct folded *f)
-{
-	return f->stacks.n / sizeof(struct folded_line);
 }
 
 /* The slot of the line like @line, or a free one. */
@@ -105,7 +66,7 @@ static uint32_t *slot_of(const struct folded *f, const struct folded_line *line)
 {
 	size_t i = hash_bytes(hash_seed.begin, line, LINE_KEY) & (f->n_slots - 1);
 
-	while (f->slot[i] && memcmp(line_at(f, f->slot[i] - 1), line, LINE_KEY) != 0)
+	while (f->slot[i] && memcmp(folded_line_at(f, f->slot[i] - 1), line, LINE_KEY) != 0)
 		i = (i + 1) & (f->n_slots - 1);
 	return &f->slot[i];
 }
@@ -114,8 +75,8 @@ static void find_slots(struct folded *f)
 {
 	f->n_renamed = 0;
 	memset(f->slot, 0, f->n_slots * sizeof(*f->slot));
-	for (uint32_t i = 0; i < n_lines(f); i++)
-		*slot_of(f, line_at(f, i)) = i + 1;
+	for (uint32_t i = 0; i < folded_n_lines(f); i++)
+		*slot_of(f, folded_line_at(f, i)) = i + 1;
 }
 
 /* Twice as many slots. */
@@ -136,7 +97,7 @@ static int grow_slots(struct folded *f)
 /* For a line more. */
 static int make_slots(struct folded *f)
 {
-	return 2 * (n_lines(f) + f->n_renamed + 1) > f->n_slots ? grow_slots(f) : 0;
+	return 2 * (folded_n_lines(f) + f->n_renamed + 1) > f->n_slots ? grow_slots(f) : 0;
 }
 
 /* True: the first line of a thread that the program may still give a name. */
@@ -155,8 +116,8 @@ static int name_lines(struct folded *f, const struct side *side, uint32_t title)
 	int ret = 0;
 
 	idmap_forget(&f->untitled, (uint32_t)side->tid);
-	for (size_t i = first; !ret && i < n_lines(f); i++) {
-		struct folded_line *line = line_at(f, i);
+	for (size_t i = first; !ret && i < folded_n_lines(f); i++) {
+		struct folded_line *line = folded_line_at(f, i);
 		uint32_t *slot;
 
 		if (line->tid != side->tid || line->pid != side->pid ||
@@ -184,18 +145,18 @@ static bool is_over(const struct folded *f, const struct folded_line *line)
  * become one: all stay. */
 static void pack_lines(const struct session *session, struct folded *f)
 {
-	size_t n = n_lines(f), kept = 0;
+	size_t n = folded_n_lines(f), kept = 0;
 
 	for (size_t i = 0; i < n && !session->places; i++) {
-		const struct folded_line *line = line_at(f, i);
+		const struct folded_line *line = folded_line_at(f, i);
 
 		if (!is_over(f, line) || packed_add(&f->packed, line))
-			*line_at(f, kept++) = *line;
+			*folded_line_at(f, kept++) = *line;
 	}
 	if (!session->places)
 		f->stacks.n = kept * sizeof(struct folded_line);
 	idmap_deinit(&f->untitled);
-	f->pack_at = MAX((size_t)PACK_FROM, 2 * n_lines(f));
+	f->pack_at = MAX((size_t)PACK_FROM, 2 * folded_n_lines(f));
 	find_slots(f);
 }
 
@@ -213,7 +174,7 @@ static int count_line(struct sink *s, struct folded_line line, uint64_t weight)
 	struct folded *f = s->priv;
 	uint32_t *slot;
 
-	if (n_lines(f) >= MAX((size_t)PACK_FROM, f->pack_at))
+	if (folded_n_lines(f) >= MAX((size_t)PACK_FROM, f->pack_at))
 		pack_lines(s->session, f);
 	if (make_slots(f))
 		return -ENOMEM;
@@ -225,12 +186,12 @@ static int count_line(struct sink *s, struct folded_line line, uint64_t weight)
 		buf_put(&f->stacks, &line, sizeof(line));
 		if (f->stacks.oom)
 			return -ENOMEM;
-		*slot = (uint32_t)n_lines(f);
+		*slot = (uint32_t)folded_n_lines(f);
 		if (is_first_untitled(f, &line) &&
 		    idmap_set(&f->untitled, (uint32_t)line.tid, *slot - 1))
 			return -ENOMEM;
 	}
-	line_at(f, *slot - 1)->count += weight;
+	folded_line_at(f, *slot - 1)->count += weight;
 	return 0;
 }
 
@@ -385,62 +346,6 @@ static int folded_begin(struct sink *s, struct err *err)
 	return err_set(err, -ENOMEM, "writing %s: out of memory", s->path);
 }
 
-/* Process and thread. */
-static void write_who(const struct folded *f, const struct folded_line *line, FILE *out)
-{
-	if (line->comm == STRTAB_NONE) {
-		fputs(FOLDED_UNNAMED, out);
-		return;
-	}
-	folded_names_write(&f->names, line->comm, out);
-	fprintf(out, "-%d", line->pid);
-	if (!line->tid)
-		return;
-	putc_unlocked('/', out);
-	folded_names_write(&f->names, line->title, out);
-	fprintf(out, "-%d", line->tid);
-}
-
-static void write_frame(const struct sink *s, uint32_t id)
-{
-	const struct folded *f = s->priv;
-
-	if (id & IS_PLACE)
-		fputs(places_symbol(s->session->places, id & ~IS_PLACE), s->out);
-	else
-		folded_names_write(&f->names, id, s->out);
-}
-
-/* True: it is of folded stacks that name no process. */
-static bool is_nobodys(const struct sink *s, const struct folded_line *line)
-{
-	const struct folded *f = s->priv;
-
-	return s->session->how[line->event].summed && !line->pid && line->comm == f->unknown;
-}
-
-static void write_line(const struct sink *s, const struct folded_line *line,
-		       const uint32_t *event)
-{
-	const struct folded *f = s->priv;
-	const char *ids = strtab_get(f->bodies, line->body);
-	size_t n = strtab_len(f->bodies, line->body);
-	bool several = s->session->n_events > 1, who = several || !n || !is_nobodys(s, line);
-
-	if (who)
-		write_who(f, line, s->out);
-	if (several) {
-		putc_unlocked(';', s->out);
-		folded_names_write(&f->names, event[line->event], s->out);
-	}
-	for (size_t i = 0; i < n; i += 4) {
-		if (i || who)
-			putc_unlocked(';', s->out);
-		write_frame(s, load_u32(ids + i));
-	}
-	fprintf(s->out, " %" PRIu64 "\n", line->count);
-}
-
 /* The frames at a place, outermost first: "symbol (file.c:12)", "inlined (file.h:3)_[i]". */
 static bool put_place(struct sink *s, uint32_t place)
 {
@@ -469,7 +374,7 @@ static uint32_t name_places(struct sink *s, const struct strtab *from, uint32_t 
 	for (size_t at = 0; at < strtab_len(from, i) && ok; at += 4) {
 		uint32_t id = load_u32(ids + at);
 
-		ok = id & IS_PLACE ? put_place(s, id & ~IS_PLACE) : put_name(f, id);
+		ok = id & FOLDED_IS_PLACE ? put_place(s, id & ~FOLDED_IS_PLACE) : put_name(f, id);
 	}
 	return ok ? body_made(f) : (uint32_t)STRTAB_NONE;
 }
@@ -494,8 +399,8 @@ static int name_all_places(struct sink *s)
 		now[i] = name_places(s, old.bodies, i);
 		ret = now[i] == STRTAB_NONE ? -ENOMEM : 0;
 	}
-	for (size_t i = 0; !ret && i < n_lines(&old); i++) {
-		struct folded_line line = *line_at(&old, i);
+	for (size_t i = 0; !ret && i < folded_n_lines(&old); i++) {
+		struct folded_line line = *folded_line_at(&old, i);
 
 		line.body = now[line.body];
 		ret = count_line(s, line, line.count);
@@ -506,187 +411,15 @@ static int name_all_places(struct sink *s)
 	return ret;
 }
 
-/* All lines, one after the other; zeroed, it is before the first. */
-struct each_line {
-	struct packed_at packed;
-	size_t i;
-	const struct folded_line *line;
-};
-
-static bool next_line(const struct folded *f, struct each_line *e)
-{
-	if (packed_next(&f->packed, &e->packed))
-		e->line = &e->packed.line;
-	else if (e->i < n_lines(f))
-		e->line = line_at(f, e->i++);
-	else
-		return false;
-	return true;
-}
-
-/* Weights of event @event become numbers of samples in the same proportion: a sample counts
- * for more where the kernel's period was longer. */
-static int count_samples(struct folded *f, uint32_t event)
-{
-	uint64_t *weight = calloc(f->packed.n + n_lines(f) + 1, sizeof(*weight));
-	struct each_line e = { .line = NULL };
-	size_t k = 0;
-
-	if (!weight)
-		return -ENOMEM;
-	while (next_line(f, &e))
-		if (e.line->event == event)
-			weight[k++] = e.line->count;
-	f->share[event] = weight;
-	apportion(weight, k, f->samples[event]);
-	return 0;
-}
-
-static int count_all_samples(struct sink *s)
-{
-	int ret = 0;
-
-	if (s->session->flags & SESSION_PERIOD)
-		return 0;
-	for (uint32_t e = 0; !ret && e < s->session->n_events; e++)
-		if (kept_adapts(s->session, e))
-			ret = count_samples(s->priv, e);
-	return ret;
-}
-
-/* @ns in microseconds. What is over is @rest of the next line, so that all add up to the time. */
-static uint64_t whole_us(uint64_t ns, uint64_t *rest)
-{
-	ns += *rest;
-	*rest = ns % 1000;
-	return ns / 1000;
-}
-
-/* @name: of each event; @rest: whole_us()'s. */
-static int write_event(struct sink *s, uint32_t event, const uint32_t *name, uint64_t *rest)
-{
-	struct folded *f = s->priv;
-	struct each_line e = { .line = NULL };
-	size_t k = 0;
-
-	while (next_line(f, &e)) {
-		struct folded_line line = *e.line;
-
-		if (line.event != event)
-			continue;
-		if (f->share[event])
-			line.count = f->share[event][k++];
-		if (s->session->flags & SESSION_WALL)
-			line.count = whole_us(line.count, rest);
-		errno = 0;
-		if (line.count)
-			write_line(s, &line, name);
-		if (ferror(s->out))
-			return errno ? -errno : -EIO;
-	}
-	return 0;
-}
-
-/* Those of the first event come first, so that it is the first for who reads the file, too. */
-static int write_lines(struct sink *s)
-{
-	struct folded *f = s->priv;
-	uint32_t name[SESSION_MAX_EVENTS];
-	uint64_t rest = 500; /* to the nearest one */
-	int ret = 0;
-
-	for (size_t i = 0; i < s->session->n_events; i++) {
-		name[i] =
-			folded_names_format(&f->names, "event:%s", s->session->events[i].name);
-		if (name[i] == STRTAB_NONE)
-			return -ENOMEM;
-	}
-	if (folded_names_shorten(&f->names))
-		return -ENOMEM;
-	for (uint32_t i = 0; !ret && i < s->session->n_events; i++)
-		ret = write_event(s, i, name, &rest);
-	return ret;
-}
-
-static void forget_shares(struct folded *f)
-{
-	for (size_t e = 0; e < SESSION_MAX_EVENTS; e++) {
-		free(f->share[e]);
-		f->share[e] = NULL;
-	}
-}
-
 static int folded_finish(struct sink *s)
 {
 	return s->session->places ? name_all_places(s) : 0;
 }
 
-static int folded_copy(struct sink *s)
-{
-	struct folded *f = s->priv;
-	bool full = f->names.full;
-	int ret;
-
-	f->names.full = false; /* of events' names */
-	ret = count_all_samples(s);
-	if (!ret)
-		ret = write_lines(s);
-	forget_shares(f);
-	f->names.full = full;
-	return ret;
-}
-
-/* What the lines that are in the file count. False: it can't be read. */
-static bool count_there(const struct sink *s, uint64_t *ret)
-{
-	uint64_t count = 0;
-	char buf[4096];
-	struct stat st;
-	off_t at = s->begin;
-	ssize_t n;
-
-	if (fstat(s->fd, &st) || !S_ISREG(st.st_mode))
-		return false;
-	for (*ret = 0; (n = pread(sink_readable(s), buf, sizeof(buf), at)) > 0; at += n)
-		for (ssize_t i = 0; i < n; i++) {
-			if (buf[i] == '\n')
-				*ret += count;
-			count = buf[i] == ' ' ? 0 : 10 * count + (unsigned char)(buf[i] - '0');
-		}
-	return !n;
-}
-
-/* What the lines that there are to write count. */
-static uint64_t count_all(const struct sink *s)
-{
-	const struct folded *f = s->priv;
-	struct each_line e = { .line = NULL };
-	uint64_t ret = 0;
-
-	if (!(s->session->flags & (SESSION_PERIOD | SESSION_WALL)))
-		return s->samples;
-	while (next_line(f, &e))
-		ret += e.line->count;
-	return s->session->flags & SESSION_WALL ? ret / 1000 : ret;
-}
-
-/* Samples that there was no room for. Where lines count something else, the file has as large a
- * part of the samples as of that. */
-static uint64_t count_lacking(const struct sink *s)
-{
-	uint64_t all = count_all(s), there;
-
-	if (!count_there(s, &there))
-		return 0;
-	there = MIN(there, all);
-	return sink_taken(s) -
-	       (all ? (uint64_t)((double)s->samples * (double)there / (double)all) : 0);
-}
-
 static int folded_end(struct sink *s, struct err *err)
 {
 	if (s->failed && !s->is_whole)
-		s->lacking = count_lacking(s);
+		s->lacking = folded_lacking(s);
 	folded_free(s->priv);
 	return 0;
 }
@@ -704,7 +437,7 @@ const struct sink_ops sink_folded = {
 	.side = folded_side,
 	.sample = folded_sample,
 	.round = copies_round,
-	.copy = folded_copy,
+	.copy = folded_write,
 	.finish = folded_finish,
 	.end = folded_end,
 };
