@@ -2,6 +2,7 @@
 #include "perf_event.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,6 +246,20 @@ int perf_event_try(const struct perf_event_attr *attr, pid_t tid, int cpu)
 static bool can_open(const struct perf_event_attr *attr)
 {
 	return perf_event_try(attr, 0, -1) == 0;
+}
+
+static void *prepare_main(void *arg)
+{
+	can_open(&DUMMY);
+	return arg;
+}
+
+void perf_event_prepare(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, prepare_main, NULL) == 0)
+		pthread_detach(thread);
 }
 
 bool perf_event_have_pmu(void)

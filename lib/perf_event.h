@@ -103,6 +103,11 @@ int perf_event_try(const struct perf_event_attr *attr, pid_t tid, int cpu);
 int perf_event_explain(int code, const char *name, const struct perf_event_attr *attr,
 		       struct err *err);
 
+/* Where nobody has an event of a task, the first one waits for a grace period of RCU, 10 ms and
+ * more (kernel: account_event()). A thread of its own begins with that: whoever opens events within
+ * the next second waits for what is left of it. */
+void perf_event_prepare(void);
+
 /* Is there a hardware PMU that samples here? (Tries to open cycles on ourselves.) */
 bool perf_event_have_pmu(void);
 

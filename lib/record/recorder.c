@@ -138,6 +138,7 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 	r->o = *o;
 	/* Before there are threads, which share the table: enough for most. */
 	r->n_reserved = attach_reserve(kick, RESERVED) ? RESERVED : 0;
+	perf_event_prepare();
 	ask_begin(&r->o.note);
 	r->begun_ns = now_ns();
 	r->o.n_tids = proc_sort_pids(r->o.tids, r->o.n_tids);
