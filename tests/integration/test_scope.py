@@ -416,10 +416,17 @@ def test_who_comes_with_many_joins(py):
     check("with_many" in found.get(target.pid, ()), "who came with many is missing: %s\n%s", found, run)
 
 
+def reads_in_a_second(pid):
+    before = reads(pid)
+    time.sleep(1)
+    return reads(pid) - before
+
+
 @seconds(180)
 @one_python
 def test_idle_processes_cost_nothing(py):
-    """After the look at the beginning no system call is made for them."""
+    """After the look at the beginning no system call is made for them. A second in which that look goes on, or others begin
+    processes, is not the least of several."""
     harness.need_root()
     home = harness.folder(0o777)
     many = "i=0; while [ $i -lt %d ]; do sleep 100 & i=$((i+1)); done; echo ready; wait"
@@ -429,9 +436,7 @@ def test_idle_processes_cost_nothing(py):
         harness.cleanup(os.killpg, group.pid, signal.SIGKILL)
         group.stdout.readline()
         recorder = harness.Recorder("--match", "^sleep 100", "-d", 20, "-o", "a.folded", home=home).recording()
-        before = reads(recorder.pid)
-        time.sleep(1)
-        calls.append(reads(recorder.pid) - before)
+        calls.append(min(reads_in_a_second(recorder.pid) for _ in range(8)))
         end(recorder)
     check(calls[1] < calls[0] + 200, "400 processes more cost so many reads a second: %s", calls)
 
