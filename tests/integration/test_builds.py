@@ -279,7 +279,7 @@ def has_its_pairs(command, version, stripped):
     out = harness.pysampled("doctor", "-p", target.pid).ok().out
     check("is CPython " + version in out and "(static%s)" % stripped in out, "doctor says: %s", out)
     text = harness.pysampled("dump", "-p", target.pid).ok().out
-    check(" call_" in text and "[torn]" not in text, "dump: %s", text)
+    check(" run (" in text and "[torn]" not in text, "dump: %s", text)  # from which it calls
     home = harness.folder()
     harness.pysampled("-p", target.pid, "-F", 999, "-d", 2, "-o", "a.folded", "--provenance", "exact", home=home).ok()
     return right_pairs(home, truth, 100)
