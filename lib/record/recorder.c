@@ -234,6 +234,7 @@ static void give_up(struct recorder *r, pid_t pid)
 {
 	STATS_ADD(r->session->stats, stuck_reads, 1);
 	tracker_quarantine(&r->tracker, pid);
+	tracker_hangs(&r->tracker, pid);
 }
 
 /* Without one it is tried again at the next look; samples are lost meanwhile. */
@@ -275,7 +276,27 @@ static void replace_namer(struct recorder *r, pid_t pid)
 	note_say(&r->o.note,
 		 "a read of process %d hangs: the names of its threads are not read any more",
 		 pid);
-	recorder_start_namer(r);
+	tracker_hangs(&r->tracker, pid);
+	r->left_pids[r->n_left] = pid;
+	r->left[r->n_left++] = r->namer;
+	r->namer = NULL;
+	if (r->n_left < ARRAY_SIZE(r->left))
+		recorder_start_namer(r);
+	else
+		note_say(&r->o.note, "%zu such reads hang: no more names of threads are read",
+			 r->n_left);
+}
+
+/* Those that were left behind, once their reads have ended. */
+static void free_namers(struct recorder *r)
+{
+	for (size_t i = r->n_left; i > 0; i--) {
+		if (!namer_returned(r->left[i - 1]))
+			continue;
+		tracker_returned(&r->tracker, r->left_pids[i - 1]);
+		r->left[i - 1] = r->left[--r->n_left];
+		r->left_pids[i - 1] = r->left_pids[r->n_left];
+	}
 }
 
 /* One that reads names begins soon after the start, and is replaced when it hangs. In how many
@@ -288,6 +309,7 @@ static int watch_namer(struct recorder *r)
 	if (now < r->namer_ns)
 		return (int)((r->namer_ns - now) / 1000000) + 1;
 	r->namer_ns = now + WATCH_MS * 1000000ull;
+	free_namers(r);
 	if (!r->namer_begun)
 		recorder_start_namer(r);
 	else if (r->namer && namer_hangs(r->namer, &pid))
@@ -506,6 +528,8 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	if (code == 0 && !r->namer_begun)
 		recorder_start_namer(r);
 	namer_stop(r->namer);
+	while (r->n_left > 0)
+		namer_leave(r->left[--r->n_left]);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	recorder_tell_limits(r);

@@ -409,14 +409,13 @@ struct namer *namer_start(struct targets *targets, struct epoch_user *user, stru
 	return n;
 }
 
-/* The owner needs it no more; its thread may go on, or hang. */
-static void let_go(struct namer *n)
+/* From now on it uses nothing of the owner's. */
+static void cut_off(struct namer *n)
 {
 	pthread_mutex_lock(&n->lock);
 	n->stopped = true;
 	pthread_mutex_unlock(&n->lock);
 	work_take(&n->work);
-	drop(n);
 }
 
 bool namer_hangs(struct namer *n, pid_t *pid)
@@ -429,7 +428,20 @@ bool namer_hangs(struct namer *n, pid_t *pid)
 	t = targets_find(n->targets, *pid);
 	if (t)
 		atomic_store(&t->names_hang, true);
-	let_go(n);
+	cut_off(n);
+	return true;
+}
+
+void namer_leave(struct namer *n)
+{
+	drop(n);
+}
+
+bool namer_returned(struct namer *n)
+{
+	if (sem_trywait(&n->ended) < 0)
+		return false;
+	drop(n);
 	return true;
 }
 
@@ -441,5 +453,6 @@ void namer_stop(struct namer *n)
 	sem_post(&n->stop);
 	eventfd_write(n->kick, 1);
 	clock_await(&n->ended, now_ns() + STOP_MS * 1000000ull);
-	let_go(n);
+	cut_off(n);
+	drop(n);
 }

@@ -22,9 +22,16 @@ struct namer *namer_start(struct targets *targets, struct epoch_user *user, stru
 			  int kick, _Atomic bool *due);
 
 /* Control thread, at intervals: is it inside the same read as at the last call? Then that
- * process's names are not read again (target.names_hang), @n is left where it is, and is not
- * to be used any more. @pid: the process. */
+ * process's names are not read again (target.names_hang), @n is left where it is, and uses nothing
+ * of the caller's any more. @pid: the process. */
 bool namer_hangs(struct namer *n, pid_t *pid);
+
+/* True: the read of one that hung has ended, and so has its thread. @n is freed then. Control
+ * thread. */
+bool namer_returned(struct namer *n);
+
+/* Frees one that hung, now or once its read ends. Control thread. */
+void namer_leave(struct namer *n);
 
 /* A last look, then its thread ends; one that hangs is left where it is, and uses nothing of
  * the caller's any more. Frees @n. NULL is allowed. Control thread. */

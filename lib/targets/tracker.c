@@ -181,6 +181,7 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 		return;
 	}
 	tracker_open(t, child);
+	tracker_consider(t, child);
 	tracker_tape(t, child);
 	if (state == TARGET_PENDING || state == TARGET_STARTING ||
 	    (state == TARGET_PYTHON && tracker_is_stale(t, parent)) ||
@@ -213,32 +214,4 @@ int tracker_wake(struct tracker *t, struct target *target)
 void tracker_gone(struct tracker *t, pid_t pid)
 {
 	targets_remove(&t->targets, pid);
-}
-
-void tracker_quarantine(struct tracker *t, pid_t pid)
-{
-	struct target *target = targets_find(&t->targets, pid);
-	int was;
-
-	if (!target)
-		return;
-	was = atomic_load(&target->state);
-	if (was != TARGET_QUARANTINED)
-		target->nopython = was == TARGET_NOPYTHON;
-	atomic_store(&target->state, TARGET_QUARANTINED);
-	if (!target->hung)
-		note_say(&t->note, "a read of process %d hangs; until it ends its %s", pid,
-			 target->nopython ? "stacks may be cut" : "samples are torn");
-	target->hung = true;
-}
-
-void tracker_release(struct tracker *t, pid_t pid)
-{
-	struct target *target = targets_find(&t->targets, pid);
-	int hangs = TARGET_QUARANTINED;
-
-	if (target && (target->runtime || target->nopython))
-		atomic_compare_exchange_strong(&target->state, &hangs,
-					       target->nopython ? TARGET_NOPYTHON :
-								  TARGET_PYTHON);
 }

@@ -18,6 +18,8 @@ struct probers;
 struct scout;
 struct search;
 
+enum { TRACKER_HANGING = 64 };
+
 struct tracker {
 	struct targets targets;
 	struct others others;
@@ -40,6 +42,11 @@ struct tracker {
 	struct note note;
 	bool told_refused; /* a person knows of one that can't be read */
 	bool told_short;   /* a person knows that descriptors did not suffice for a look */
+	bool told_crowded; /* a person knows that a user's processes are not read */
+	/* Reads that were left behind: of which process, and whose that is. */
+	pid_t hanging[TRACKER_HANGING];
+	uid_t hanging_of[TRACKER_HANGING];
+	size_t n_hanging;
 };
 
 int tracker_init(struct tracker *t, int kick); /* 0 or -ENOMEM */
@@ -83,9 +90,15 @@ void tracker_leader_ended(struct tracker *t, pid_t pid);
  * yet. To be called until it says so, now and then. */
 pid_t tracker_left(struct tracker *t);
 
-/* A read of @pid hangs: its samples are torn until it ends. */
+/* A read of @pid hangs, or may: its samples are torn until tracker_release(). */
 void tracker_quarantine(struct tracker *t, pid_t pid);
 void tracker_release(struct tracker *t, pid_t pid);
+
+/* A read of @pid was left behind, and keeps a thread, until tracker_returned(), which
+ * tracker_release() does too. Where its user has too many of them no process of that user is
+ * read. */
+void tracker_hangs(struct tracker *t, pid_t pid);
+void tracker_returned(struct tracker *t, pid_t pid);
 
 /* Take up what ended, start what is due, free targets that have ended. Call often; cheap when
  * nothing is up. */

@@ -56,6 +56,9 @@ void tracker_note_none(struct target *target, int code, const struct pyproc *p,
 /* One that can't be read, for @why: a person is told of the first, who wants details of all. */
 void tracker_tell_refused(struct tracker *t, const char *why);
 
+/* @target, which may be read by now, is not, if its user has too many that hang. */
+void tracker_consider(struct tracker *t, struct target *target);
+
 /* Put what the readers know of @target on the tape, if there is one. */
 void tracker_tape(const struct tracker *t, const struct target *target);
 

@@ -243,10 +243,12 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 		renew(t, s);
 	target = s->target;
 	tracker_note_none(target, code, p, probe_began(s->probe));
+	tracker_consider(t, target);
 	tracker_tape(t, target);
 	if (code == 0) {
 		found(t, target, p, s->tries >= OTHERS_TRIES);
 		births_teach(t->births, &target->code, target);
+		tracker_consider(t, target);
 		tracker_tape(t, target);
 		if (s->tries < OTHERS_TRIES &&
 		    (tracker_is_stale(t, target) || pyproc_is_pending(p)))

@@ -116,6 +116,38 @@ def test_a_name_that_hangs_takes_no_other_names_away(py):
     check(any(name.startswith("renamed-") for name in names), "no new name of the other process: %s", names)
 
 
+@harness.seconds(240)
+@not_quick
+@harness.one_python
+def test_many_reads_that_hang_leave_threads_for_another_user(py):
+    """Each keeps a thread of the recorder's, until there are too many of one user's; that user's are not read then, until some mend."""
+    need_root()
+    need_fifo()
+    most = 32
+    hostile = [trapped(py, None, "fork") for _ in range(most + 6)]
+    innocent = Target(harness.debian_python(), "groundtruth.py", "--us", 20, user=harness.NOBODY)
+    out = os.path.join(harness.folder(0o777), "out.folded")
+    pids = ",".join(str(one.pid) for one in [*hostile, innocent])
+    recorder = Recorder("-p", pids, "-F", 999, "-v", "-o", out).attached()
+    for one in hostile:
+        spring(one)
+    harness.until(lambda: "no process of that user is read" in recorder.text(1), "they are too many", 120)
+    harness.works(innocent.pid, 0.3)  # beside all the others
+    threads = len(os.listdir("/proc/%d/task" % recorder.pid))
+    check(threads < most + 24, "%d threads: %s", threads, recorder.text(1))
+    for one in hostile:
+        one.say("mend")
+    harness.works(hostile[-1].pid, 0.2)
+    run = recorder.signal(signal.SIGINT).wait(15).ok()
+    check(most <= run.counter("stuck_reads") <= most + 6, "reads that hang: %s", run)
+    stacks = harness.read_folded(out)
+    verdict = judge(harness.sure(harness.of_pid(stacks, innocent.pid)), innocent.info["truth"])
+    check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
+    enough(verdict.judged > 50, "only %d of another user's could be judged: %s", verdict.judged, run)
+    last = judge(harness.sure(harness.of_pid(stacks, hostile[-1].pid)), hostile[-1].info["truth"])
+    check(last.right == last.judged, "wrong stacks: %s", last)
+
+
 @harness.one_python
 def test_a_process_that_hangs_at_attach_is_looked_at_once_it_does_not(py):
     need_root()

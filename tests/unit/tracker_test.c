@@ -13,22 +13,28 @@
 #include "unit.h"
 #include "sys/proc.h"
 #include "targets/births.h"
-#include "targets/tracker.h"
+#include "targets/tracker_int.h"
 
 enum { NOBODY = 999999999, THREAD = 77 };
 
 /* A process that waits until it is killed. */
-static pid_t start(void)
+static pid_t start_as(uid_t user)
 {
 	pid_t pid = fork();
 
 	if (pid == 0) {
 		alarm(60);
+		assert_int_equal(setresuid(user, user, user), 0);
 		for (;;)
 			pause();
 	}
 	assert_true(pid > 0);
 	return pid;
+}
+
+static pid_t start(void)
+{
+	return start_as(getuid());
 }
 
 static void end(pid_t pid)
@@ -259,6 +265,92 @@ static void exec_before_the_events(void **state)
 	assert_true(is_looked_at_again(4096));
 }
 
+enum { OTHER_USER = 65534, HALF = TRACKER_HANGING / 2, MORE = 3, ALL = HALF + MORE };
+
+static int state_of(struct tracker *t, pid_t pid)
+{
+	return atomic_load(&targets_find(&t->targets, pid)->state);
+}
+
+/* As if it had been looked at. */
+static void add(struct tracker *t, pid_t pid, int state)
+{
+	assert_int_equal(tracker_new(t, pid, 0), 0);
+	atomic_store(&targets_find(&t->targets, pid)->state, state);
+}
+
+static void hang(struct tracker *t, pid_t pid)
+{
+	tracker_quarantine(t, pid);
+	tracker_hangs(t, pid);
+}
+
+/* Of ALL processes of our user HALF hang who reads them: the others are not read, nor is a new one,
+ * until one of the reads returns. Another user's is read on. */
+static void one_users_processes_hang(void **state)
+{
+	pid_t pid[ALL], other = 0, child = start();
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	t.note.take = tell;
+	for (int i = 0; i < ALL; i++) {
+		pid[i] = start();
+		add(&t, pid[i], i % 2 ? TARGET_NOPYTHON : TARGET_PYTHON);
+		targets_find(&t.targets, pid[i])->runtime = 4096;
+	}
+	if (geteuid() == 0) {
+		other = start_as(OTHER_USER);
+		while (proc_user(other) != OTHER_USER)
+			poll(NULL, 0, 1);
+		add(&t, other, TARGET_NOPYTHON);
+	}
+	for (int i = 0; i < HALF - 1; i++)
+		hang(&t, pid[i]);
+	assert_int_equal(state_of(&t, pid[HALF - 1]), TARGET_NOPYTHON);
+	assert_null(strstr(told, "too many of them"));
+	hang(&t, pid[HALF - 1]);
+	assert_non_null(strstr(told, "too many of them"));
+	for (int i = 0; i < ALL; i++)
+		assert_int_equal(state_of(&t, pid[i]), TARGET_QUARANTINED);
+	tracker_forked(&t, child, pid[HALF], THREAD, 1);
+	assert_int_equal(state_of(&t, child), TARGET_QUARANTINED);
+	if (other)
+		assert_int_equal(state_of(&t, other), TARGET_NOPYTHON);
+	tracker_release(&t, pid[0]);
+	assert_int_equal(state_of(&t, pid[0]), TARGET_PYTHON);
+	assert_int_equal(state_of(&t, pid[1]), TARGET_QUARANTINED);
+	for (int i = HALF; i < ALL; i++)
+		assert_int_equal(state_of(&t, pid[i]), i % 2 ? TARGET_NOPYTHON : TARGET_PYTHON);
+	told[0] = '\0';
+	tracker_deinit(&t);
+	for (int i = 0; i < ALL; i++)
+		end(pid[i]);
+	end(child);
+	if (other)
+		end(other);
+}
+
+/* A process that becomes one program after another may leave a read behind in each. */
+static void one_process_hangs_many_times(void **state)
+{
+	pid_t pid = start();
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	for (int i = 0; i < 3 * TRACKER_HANGING; i++)
+		tracker_hangs(&t, pid);
+	assert_int_equal(t.n_hanging, TRACKER_HANGING);
+	add(&t, pid, TARGET_PYTHON);
+	tracker_consider(&t, targets_find(&t.targets, pid));
+	assert_int_equal(state_of(&t, pid), TARGET_QUARANTINED);
+	for (int i = 0; i < 3 * TRACKER_HANGING; i++)
+		tracker_returned(&t, pid);
+	assert_int_equal(t.n_hanging, 0);
+	tracker_deinit(&t);
+	end(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +361,8 @@ int main(void)
 		cmocka_unit_test(forker_has_ended),
 		cmocka_unit_test(forker_is_not_known_yet),
 		cmocka_unit_test(exec_before_the_events),
+		cmocka_unit_test(one_users_processes_hang),
+		cmocka_unit_test(one_process_hangs_many_times),
 		cmocka_unit_test(short_of_descriptors),
 	};
 
