@@ -7,6 +7,8 @@
 
 #include "sample/counts.h"
 
+enum { AT_ONCE = 200 }; /* threads that have ended are forgotten */
+
 static uint64_t since(struct counts *c, pid_t tid, uint64_t id, uint64_t value)
 {
 	struct counts_read r = { .id = id, .value = value };
@@ -77,7 +79,28 @@ static void threads_between_ended_ones(void **state)
 	}
 	for (pid_t i = ONE_IN; i < ALL; i += ONE_IN)
 		assert_int_equal(since(c, 1 + i * NEXT % ALL, 3, 7), 6);
-	assert_int_equal(since(c, 1 + NEXT, 3, 7), 7); /* it has ended */
+	for (pid_t i = 1; i < ALL - AT_ONCE; i++)
+		if (i % ONE_IN)
+			assert_int_equal(since(c, 1 + i * NEXT % ALL, 3, 7), 7);
+	counts_destroy(c);
+}
+
+/* What a thread has counted that got the number of an ended one stays known when others end. */
+static void a_number_that_is_used_again(void **state)
+{
+	struct counts *c = counts_create();
+
+	counts_forget(c, AT_ONCE); /* one that has counted nothing */
+	for (pid_t tid = 1; tid <= AT_ONCE; tid++) {
+		since(c, tid, 3, 9);
+		counts_forget(c, tid);
+	}
+	for (pid_t tid = 1; tid <= AT_ONCE; tid++)
+		assert_int_equal(since(c, tid, 3, 10), 10);
+	for (pid_t tid = 1; tid <= AT_ONCE; tid++)
+		counts_forget(c, AT_ONCE + tid);
+	for (pid_t tid = 1; tid <= AT_ONCE; tid++)
+		assert_int_equal(since(c, tid, 3, 12), 2);
 	counts_destroy(c);
 }
 
@@ -118,6 +141,7 @@ int main(void)
 		cmocka_unit_test(many_threads),
 		cmocka_unit_test(ended_threads_leave_room),
 		cmocka_unit_test(threads_between_ended_ones),
+		cmocka_unit_test(a_number_that_is_used_again),
 		cmocka_unit_test(what_is_there_takes_no_room),
 		cmocka_unit_test(memory_that_lacks),
 	};
