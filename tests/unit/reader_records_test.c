@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "unit.h"
+#include "base/hash.h"
 #include "capture/wait_post.h"
 #include "fake_drain.h"
 
@@ -157,14 +158,19 @@ static void waits_of_whom(void **state)
 
 /* --- other records --- */
 
-static void comm(struct fake *f, pid_t pid, uint16_t misc)
+static void comm_of_thread(struct fake *f, pid_t pid, pid_t tid, uint16_t misc)
 {
 	struct record r;
 
 	record_begin(&r, PERF_RECORD_COMM, misc);
-	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
+	record_u32(&r, (uint32_t)pid, (uint32_t)tid);
 	record_str(&r, "x");
 	put_trailer(f, &r, pid);
+}
+
+static void comm(struct fake *f, pid_t pid, uint16_t misc)
+{
+	comm_of_thread(f, pid, pid, misc);
 }
 
 static void map_file(struct fake *f, pid_t pid, uint64_t ino, const char *path)
@@ -279,6 +285,11 @@ static void records_of_strangers(void **state)
 	ours_destroy(f->c.ours);
 }
 
+static uint64_t renamed_at(pid_t pid)
+{
+	return hash_u64((uint32_t)pid) % READER_RENAMED;
+}
+
 /* Of a process that gives its threads new names without end some are passed on, of another all, and
  * that it has become another program always is. */
 static void names_without_end(void **state)
@@ -287,10 +298,14 @@ static void names_without_end(void **state)
 	struct fake *f = *state;
 	struct reader *r = begin(f);
 	size_t passed = 0;
+	pid_t other = 51;
 
+	while (renamed_at(other) == renamed_at(50)) /* each run has other places */
+		other++;
 	r->first_pos = 1;
 	for (int i = 0; i < MANY + 10; i++) {
-		comm(f, i < MANY ? 50 : 51, i == MANY / 2 ? PERF_RECORD_MISC_COMM_EXEC : 0);
+		comm_of_thread(f, i < MANY ? 50 : other, 50 + i,
+			       i == MANY / 2 ? PERF_RECORD_MISC_COMM_EXEC : 0);
 		reader_drain(r, 0, false);
 		f->page[0].data_tail = f->page[0].data_head;
 		f->n_side = 0;
@@ -302,6 +317,30 @@ static void names_without_end(void **state)
 	reader_destroy(r);
 	assert_in_range(passed, MOST, MOST + 20);
 	assert_int_equal(STATS_GET(&f->stats, renamed), MANY + 10 - passed);
+}
+
+/* Where the kernel's table tells names, it is asked again for one that was not passed on. */
+static void names_that_are_not_passed_on(void **state)
+{
+	enum { PID = 50, TID = 52 };
+	struct fake *f = *state;
+	struct reader *r = begin(f);
+
+	f->c.named = ours_create(NULL);
+	for (pid_t tid = PID; tid <= TID; tid++)
+		ours_set(f->c.named, tid, true);
+	comm_of_thread(f, PID, TID, 0);
+	reader_drain(r, 0, false);
+	assert_true(ours_has(f->c.named, TID));
+	memset(r->renamed_ns, 0xff, sizeof(r->renamed_ns)); /* too often */
+	comm_of_thread(f, PID, TID, 0);
+	reader_drain(r, 0, false);
+	assert_false(ours_has(f->c.named, TID));
+	assert_true(ours_has(f->c.named, PID));
+	assert_int_equal(STATS_GET(&f->stats, renamed), 1);
+	ours_destroy(f->c.named);
+	f->c.named = NULL;
+	reader_destroy(r);
 }
 
 /* Whether the control thread is told of the stranger @pid by what its ring holds. */
@@ -514,6 +553,7 @@ int main(void)
 		FAKE_TEST(waits_of_whom),
 		FAKE_TEST(records_of_strangers),
 		FAKE_TEST(names_without_end),
+		FAKE_TEST(names_that_are_not_passed_on),
 		FAKE_TEST(strangers_that_map_an_interpreter),
 		FAKE_TEST(losses),
 		FAKE_TEST(no_room_for_records),

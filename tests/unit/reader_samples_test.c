@@ -459,6 +459,28 @@ static void what_a_reader_takes_over(void **state)
 	reader_destroy(was);
 }
 
+/* Records that the other had to copy it copies itself: the other's memory is gone some day. */
+static void what_it_takes_over_is_its_own(void **state)
+{
+	struct fake *f = *state;
+	struct reader *was, *r;
+
+	fake_take(f, (struct fake_event){ .cut = 4 });
+	for (uint64_t i = 1; i < 3; i++)
+		fake_take(f, (struct fake_event){ .regs_add = i });
+	was = take(f);
+	r = reader_create(&f->c, &f->slots[0]);
+	scan_take_over(r, was);
+	memset(was->bounce, 0xff, sizeof(was->bounce));
+	assert_int_equal(r->n_pend, 3);
+	for (uint64_t i = 1; i < 3; i++) {
+		assert_int_equal(load_u64(r->pend[i].s.regs), 1000 + i);
+		assert_memory_equal(r->pend[i].s.stack.at, world_mem(f->w, f->sp), FAKE_STACK);
+	}
+	reader_destroy(r);
+	reader_destroy(was);
+}
+
 /* Where none does, what was not judged is torn, be it read or not. */
 static void what_nobody_takes_over(void **state)
 {
@@ -502,6 +524,7 @@ int main(void)
 		FAKE_TEST(witness_with_the_id_of_another),
 		FAKE_TEST(witness_instead_of_a_switch),
 		FAKE_TEST(what_a_reader_takes_over),
+		FAKE_TEST(what_it_takes_over_is_its_own),
 		FAKE_TEST(what_nobody_takes_over),
 	};
 
