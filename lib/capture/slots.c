@@ -137,13 +137,11 @@ void slots_learn_hotplug(struct reader_config *c)
 		char comm[16];
 		int cpu;
 
-		if (proc_comm(pids[i], pids[i], comm) < 0 ||
-		    sscanf(comm, "cpuhp/%d", &cpu) != 1)
-			continue;
-		slot = slots_find(c, cpu);
-		found += slot != NULL;
-		if (slot)
+		if (proc_comm(pids[i], pids[i], comm) == 0 &&
+		    sscanf(comm, "cpuhp/%d", &cpu) == 1 && (slot = slots_find(c, cpu))) {
 			slot->hotplug = pids[i];
+			found++;
+		}
 	}
 }
 

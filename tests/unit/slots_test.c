@@ -434,8 +434,8 @@ static void leave_behind(pid_t pid)
  * thread, a number that says which has not. */
 static int among_made_up_threads(void)
 {
-	static const char *const names[] = { "kworker/0:1", "cpuhp/5", "cpuhp/1",
-					     "cpuhp/x",	    "rcu_gp",  "cpuhp/0" };
+	static const char *const names[] = { "cpuhp/5", "kworker/0:1", "cpuhp/1",
+					     "cpuhp/x", "rcu_gp",      "cpuhp/0" };
 	struct reader_config c = config(&any);
 	struct cpus cpus = some_cpus();
 	struct err err;
@@ -471,6 +471,13 @@ static int among_made_up_threads(void)
 	c.table = NULL;
 	if (slots_add(&c, 1, &err) < 0 || !has_name(c.slots[3].hotplug, "cpuhp/1"))
 		return 7;
+	/* Where each CPU has one it is the last that ends the look. */
+	c.n_slots = 3;
+	c.slots[1].cpu = 1;
+	c.slots[0].hotplug = 0;
+	slots_learn_hotplug(&c);
+	if (!has_name(c.slots[0].hotplug, "cpuhp/0") || !has_name(c.slots[1].hotplug, "cpuhp/1"))
+		return 8;
 	return 0;
 }
 
