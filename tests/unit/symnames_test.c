@@ -347,7 +347,8 @@ static void what_no_demangler_knows(void **state)
 /* Who is asked, and what comes back. */
 struct asked {
 	unsigned times;
-	ssize_t answer; /* 0 or less; else "x" */
+	ssize_t answer; /* 0 or less; else "x", ... */
+	bool fills;	/* ... as often as there is room for */
 	char raw[SYMNAMES_RAW];
 };
 
@@ -360,6 +361,8 @@ static ssize_t answer(void *arg, const char *raw, char *buf, size_t cap)
 	assert_int_equal(SYMNAMES_MAX, cap);
 	if (a->answer > 0)
 		strcpy(buf, "x");
+	if (a->fills)
+		memset(buf, 'x', cap - 1), buf[cap - 1] = '\0';
 	return a->answer;
 }
 
@@ -384,6 +387,19 @@ static void long_ones_are_asked_for(void **state)
 	assert_string_equal(mangled(2, 129), a.raw);
 	symnames_symbol(&t, "plain");
 	assert_int_equal(2, a.times);
+	/* The longest that is cut from a stub's name. */
+	sprintf(stub, "%s%s", mangled(3, SYMNAMES_MAX - 1), SYMNAMES_STUB);
+	assert_string_equal("x@plt", symnames_symbol(&t, stub));
+	assert_string_equal(mangled(3, SYMNAMES_MAX - 1), a.raw);
+	/* Behind the longest answer nothing has room. */
+	a.fills = true;
+	sprintf(stub, "%s%s", mangled(4, 129), SYMNAMES_STUB);
+	assert_int_equal(SYMNAMES_MAX - 1, strlen(symnames_symbol(&t, stub)));
+	assert_string_equal("x", symnames_symbol(&t, stub) + SYMNAMES_MAX - 2);
+	/* What is not answered is counted, without stats too. */
+	a = (struct asked){ .answer = -EIO };
+	assert_string_equal(mangled(5, 129), symnames_symbol(&t, mangled(5, 129)));
+	assert_int_equal(1, t.n_mangled);
 	symnames_deinit(&t);
 }
 
@@ -414,6 +430,7 @@ static void who_does_not_answer_is_not_asked(void **state)
 		assert_string_equal(answered ? "x" : mangled(9, 140),
 				    symnames_symbol(&t, mangled(9, 140)));
 		assert_int_equal(answered ? 0 : 7, STATS_GET(&stats, mangled));
+		assert_int_equal(answered ? 0 : 7, t.n_mangled);
 		t.ask_again_ns = MIN(t.ask_again_ns, (int64_t)now_ns()); /* minutes later */
 		assert_string_equal("x", symnames_symbol(&t, mangled(9, 140)));
 		assert_string_equal(answered ? mangled(5, 140) : "x",
