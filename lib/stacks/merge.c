@@ -64,7 +64,7 @@ static uint32_t first_loop(const struct merger *m, bool whole)
 			return 0;
 		one_more |= loops == n + 1;
 	}
-	if (loops == n || (loops < n && !whole) || (loops > n && m->in->truncated))
+	if (loops < n ? !whole : loops == n || m->in->truncated)
 		return 0;
 	return one_more || loops == n + 1 ? loop_from(m, 0) + 1 : m->n_frames;
 }
