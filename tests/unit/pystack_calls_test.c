@@ -133,12 +133,86 @@ static void many_are_met_by_one_search(void **state)
 	in_every_layout(many);
 }
 
+/* The state that bears @number has a stack of function @code. */
+static raddr give_stack(struct fix *f, uint64_t number, const char *code)
+{
+	f->ts = world_get(f->w, f->interp, f->w->l.interp.threads_head);
+	while (world_get(f->w, f->ts, f->w->l.tstate.native_tid) != number)
+		f->ts = world_get(f->w, f->ts, f->w->l.tstate.next);
+	stack(f, code, NULL);
+	return f->ts;
+}
+
+static void expect_frames(struct fix *f, int i, pid_t number, bool by_search)
+{
+	bool searched;
+
+	assert_string_equal(read_other(f, i, number, &searched), "frames");
+	assert_int_equal(searched, by_search);
+}
+
+/* A search ends where it has found whom it wants: those before are known then, others are not. Of
+ * two the longer one is kept, unless it was of another program. */
+static void some(struct fix *f)
+{
+	f->w->chunk = 8192;
+	among_many(f);
+	for (uint64_t number = 117; number < 122; number++)
+		give_stack(f, number, "a");
+	expect_frames(f, 0, 120, true);
+	expect_frames(f, 1, 119, false);
+	world_put(f->w, give_stack(f, 118, "a"), f->w->l.tstate.native_tid, 98, 8);
+	expect_frames(f, 2, 98, true);
+	expect_frames(f, 3, 120, false);
+	expect_frames(f, 4, 121, true);
+	expect_frames(f, 5, 121, false);
+	f->t.program++;
+	expect_frames(f, 6, 119, true);
+	expect_frames(f, 7, 117, false);
+	expect_frames(f, 8, 121, true);
+}
+
+static void those_before_it_are_met(void **state)
+{
+	in_every_layout(some);
+}
+
+/* What is met in one process is not what was met in another. */
+static void two(struct fix *f)
+{
+	const struct pystack_target first = f->t;
+	bool searched;
+	raddr at;
+
+	f->w->chunk = 8192;
+	among_many(f);
+	at = give_stack(f, 119, "a");
+	assert_string_equal(read_other(f, 0, 8, &searched), "nopython");
+	assert_true(searched);
+	f->t.pid++;
+	f->t.program++;
+	world_put(f->w, at, f->w->l.tstate.native_tid, 98, 8);
+	assert_string_equal(read_other(f, 1, 8, &searched), "nopython");
+	assert_true(searched);
+	expect_frames(f, 2, 98, false);
+	f->t = first;
+	world_put(f->w, at, f->w->l.tstate.native_tid, 119, 8);
+	expect_frames(f, 3, 119, false);
+}
+
+static void two_processes_are_met(void **state)
+{
+	in_every_layout(two);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_are_planned),
 		cmocka_unit_test(who_is_idle_is_not_searched_for),
 		cmocka_unit_test(many_are_met_by_one_search),
+		cmocka_unit_test(those_before_it_are_met),
+		cmocka_unit_test(two_processes_are_met),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
