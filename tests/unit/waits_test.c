@@ -232,6 +232,9 @@ static void weights(void **state)
 		if (wait_table_weight(&t, &w, rows[i].end) != rows[i].weight)
 			fail_msg("row %zu", i);
 	}
+	/* Also by a tick that came with the one before. */
+	w = (struct wait){ .began = 1000, .ticks = 1 };
+	assert_int_equal(101, wait_table_weight(&(struct wait_table){ .longest = 100 }, &w, 1101));
 	w = (struct wait){ .began = 1000 }; /* not taken */
 	assert_int_equal(0, wait_table_weight(&(struct wait_table){ 0 }, &w, 5000));
 }
