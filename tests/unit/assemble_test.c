@@ -257,6 +257,18 @@ static void marks(void **state)
 	end(&f);
 }
 
+/* Of Python frames that no frame of a whole stack runs it is said that their place is not known. */
+static void without_a_place(void **state)
+{
+	struct fix f;
+
+	begin(&f);
+	draw(&f, "pE1p", false);
+	f.anchor[0].at = SP / 2;
+	CHECK(&f, "plain plain [unplaced] f0:10 ");
+	end(&f);
+}
+
 /* Who stands in the loop runs Python, seen or not. */
 static void unseen(void **state)
 {
@@ -573,6 +585,7 @@ int main(void)
 		cmocka_unit_test(what_is_hidden),
 		cmocka_unit_test(late_names),
 		cmocka_unit_test(marks),
+		cmocka_unit_test(without_a_place),
 		cmocka_unit_test(unseen),
 		cmocka_unit_test(undecided),
 		cmocka_unit_test(searches_that_end),
