@@ -50,6 +50,25 @@ static void test_eh_frame_is_found(void **state)
 	free(toy);
 }
 
+/* Of a function whose address is relative to what is not known nothing is believed: it is as long
+ * as there is room before the next one. */
+static void test_addresses_of_another_base(void **state)
+{
+	struct toy *toy = toy_make();
+	struct module t;
+
+	for (unsigned base = 0x20; base < 0x100; base += 0x10) {
+		toy->cie.rest[8] = (char)(base | 0xb);
+		toy_read(&t, toy);
+		assert_int_equal(N_FDES, t.n_funcs);
+		for (size_t i = 0; i + 1 < N_FDES; i++)
+			assert_int_equal(t.func[i + 1].start - t.func[i].start, t.func[i].size);
+		assert_int_equal(0, t.func[N_FDES - 1].size);
+		module_deinit(&t);
+	}
+	free(toy);
+}
+
 /* Unwind rows are read where they are wanted, of our processor's files. */
 static void test_rows_if_wanted(void **state)
 {

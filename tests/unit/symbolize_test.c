@@ -68,18 +68,24 @@ static void feed(struct symbolizer *s, enum side_kind kind, pid_t pid, pid_t tid
 	spaces_side(symbolizer_spaces(s), &side);
 }
 
-/* A symbolizer that knows this process. */
-static struct symbolizer *of_self(void)
+static void feed_self(struct symbolizer *s)
 {
-	struct symbolizer *s = own_symbolizer(0);
 	struct proc_maps maps;
 
-	assert_non_null(s);
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++)
 		if (maps.map[i].x)
 			feed_map(s, getpid(), &maps.map[i]);
 	proc_maps_deinit(&maps);
+}
+
+/* A symbolizer that knows this process. */
+static struct symbolizer *of_self(void)
+{
+	struct symbolizer *s = own_symbolizer(0);
+
+	assert_non_null(s);
+	feed_self(s);
 	return s;
 }
 
@@ -109,6 +115,18 @@ static __attribute__((__noinline__)) int a_static_function(int x)
 {
 	__asm__ volatile("" : "+r"(x));
 	return x * 3;
+}
+
+#define A10 "aaaaaaaaaa"
+#define A130 A10 A10 A10 A10 A10 A10 A10 A10 A10 A10 A10 A10 A10
+
+/* Named as a function of C++ with nine parameters of one type. */
+static int of_long_name(int x) __asm__("_Z1f130" A130 "S_S_S_S_S_S_S_S_");
+
+static __attribute__((__noinline__)) int of_long_name(int x)
+{
+	__asm__ volatile("" : "+r"(x));
+	return x * 5;
 }
 
 /* ---- Names ---- */
@@ -278,27 +296,65 @@ static void test_libc_functions(void **state)
 	own_symbolizer_destroy(s);
 }
 
-static void test_vdso(void **state)
+/* A name that is longer than it may be shown is cut, also when it is demangled. */
+static void test_long_name(void **state)
 {
 	struct symbolizer *s = of_self();
+	const char *name = symbolize_user(s, getpid(), (uintptr_t)&of_long_name);
+	char want[SYMNAMES_MAX] = "f(" A130;
+
+	assert_int_equal(10, of_long_name(2));
+	while (demangle_built && strlen(want) < SYMNAMES_MAX - 1)
+		snprintf(want + strlen(want), sizeof(want) - strlen(want), ", " A130);
+	assert_string_equal(demangle_built ? want : "_Z1f130" A130 "S_S_S_S_S_S_S_S_", name);
+	own_symbolizer_destroy(s);
+}
+
+/* At how many addresses of our vdso the name of a function is told; -1: there is none. */
+static int named_in_vdso(struct symbolizer *s)
+{
 	struct proc_maps maps;
-	size_t named = 0, seen = 0;
+	int named = -1;
 
 	assert_int_equal(0, proc_maps_read(&maps, getpid()));
 	for (size_t i = 0; i < maps.n; i++) {
 		if (strcmp(maps.map[i].path, "[vdso]") != 0)
 			continue;
+		named = 0;
 		for (uint64_t ip = maps.map[i].start; ip < maps.map[i].end; ip += 16) {
 			const char *name = symbolize_user(s, getpid(), ip);
 
 			named += strstr(name, "clock_gettime") != NULL;
-			seen++;
 			assert_string_not_equal("[anon]", name);
 		}
 	}
-	assert_true(seen == 0 || named > 0);
 	proc_maps_deinit(&maps);
+	return named;
+}
+
+static void test_vdso(void **state)
+{
+	struct symbolizer *s = of_self();
+
+	assert_int_not_equal(0, named_in_vdso(s));
 	own_symbolizer_destroy(s);
+}
+
+/* In a recording that was made elsewhere it is ours if the kernel was. */
+static void test_vdso_of_a_recording(void **state)
+{
+	for (int same = 0; same < 2; same++) {
+		struct symbolizer *s = own_symbolizer(0);
+		int named;
+
+		spaces_elsewhere(symbolizer_spaces(s), "/");
+		if (same)
+			spaces_same_kernel(symbolizer_spaces(s));
+		feed_self(s);
+		named = named_in_vdso(s);
+		assert_true(named < 0 || (named > 0) == same);
+		own_symbolizer_destroy(s);
+	}
 }
 
 /* ---- Address spaces ---- */
@@ -485,7 +541,9 @@ int main(void)
 		cmocka_unit_test(test_kernel_is_asked),
 		cmocka_unit_test(test_own_functions),
 		cmocka_unit_test(test_libc_functions),
+		cmocka_unit_test(test_long_name),
 		cmocka_unit_test(test_vdso),
+		cmocka_unit_test(test_vdso_of_a_recording),
 		cmocka_unit_test(test_overlaps),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_many_maps),
@@ -509,6 +567,7 @@ int main(void)
 		cmocka_unit_test(test_stubs_in_another_order),
 		cmocka_unit_test(test_stubs_without_rows),
 		cmocka_unit_test(test_eh_frame_is_found),
+		cmocka_unit_test(test_addresses_of_another_base),
 		cmocka_unit_test(test_rows_if_wanted),
 		cmocka_unit_test(test_hidden_eval),
 		cmocka_unit_test(test_no_thread_is_left),
