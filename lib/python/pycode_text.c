@@ -135,15 +135,15 @@ static bool lnotab_next(struct line_iter *it)
 static bool line_next(struct line_iter *it)
 {
 	switch ((enum py_linetable)it->kind) {
-	case PY_LNOTAB:
-	case PY_LNOTAB_UNSIGNED:
-		return lnotab_next(it);
 	case PY_LINETABLE_310:
 		return linetable_next(it);
 	case PY_LOCATIONS_311:
 		return locations_next(it);
+	case PY_LNOTAB:
+	case PY_LNOTAB_UNSIGNED:
+		break;
 	}
-	return false;
+	return lnotab_next(it);
 }
 
 int pycode_line(const struct pycode_copy *c, uint32_t lasti)
@@ -227,11 +227,11 @@ static bool char_is_none(uint32_t c)
 static size_t char_utf8(uint32_t c, unsigned char out[4])
 {
 	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+	static const unsigned char lead[] = { 0, 0xc0, 0xe0, 0xf0 };
 
 	for (size_t i = n; i-- > 1; c >>= 6)
 		out[i] = (unsigned char)(0x80 | (c & 63));
-	out[0] = (unsigned char)(lead[n] | c);
+	out[0] = (unsigned char)(lead[n - 1] | c);
 	return n;
 }
 
