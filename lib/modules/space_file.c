@@ -257,17 +257,19 @@ static struct later *opening_run_soon(struct spaces *s, struct opening *o,
 	if (!l) {
 		opening_drop(o);
 		ran_out(s);
-	} else if (elfcache_await(s->elfs, elf, l, PATIENCE_MS)) {
+		return NULL;
+	}
+	if (elfcache_await(s->elfs, elf, l, PATIENCE_MS)) {
 		forget_strangers(o);
-	} else if (process_hangs(s, o)) {
+		return l;
+	}
+	if (process_hangs(s, o)) {
 		later_release(l);
-		l = NULL;
 	} else {
 		elfcache_slow(s->elfs, elf, true);
 		s->stuck[s->n_stuck].later = l, s->stuck[s->n_stuck++].elf = elf;
-		l = NULL;
 	}
-	return l;
+	return NULL;
 }
 
 ssize_t space_read(const struct space *sp, const struct space_map *m, uint64_t at, void *buf,
