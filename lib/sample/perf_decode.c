@@ -220,11 +220,10 @@ static bool is_of_witness(const struct perf_event_header *h)
 
 static void witness_trailer(const unsigned char *end, struct perf_trailer *ret)
 {
-	unsigned char whole[PERF_TRAILER] = { 0 };
-
-	memcpy(whole, end, 16);
-	memcpy(whole + 24, end + 16, 8);
-	perf_decode_trailer(whole, ret);
+	*ret = (struct perf_trailer){ .pid = (pid_t)load_u32(end),
+				      .tid = (pid_t)load_u32(end + 4),
+				      .time = load_u64(end + 8),
+				      .id = load_u64(end + 16) };
 }
 
 int perf_decode_side(const struct perf_event_header *h, struct side *ret)

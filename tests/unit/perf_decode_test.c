@@ -149,6 +149,25 @@ static void witness(void **state)
 	}
 }
 
+/* What claims more counts than there are is none, also where the rest would do without them. */
+static void counts_that_are_not_there(void **state)
+{
+	struct perf_sample s;
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_SAMPLE, 0);
+	record_u64(&r, 7);
+	record_u32(&r, 10, 11);
+	record_u64(&r, 12345);
+	record_u64(&r, 1);
+	record_u64(&r, 5000);
+	record_u64(&r, 4000);
+	record_u64(&r, PERF_SAMPLE_REGS_ABI_NONE);
+	assert_int_equal(perf_decode_witness(record_header(&r), true, &s), -EBADMSG);
+	assert_int_equal(s.n_reads, 0);
+	assert_null(s.reads);
+}
+
 /* Chains that claim more than there is. */
 static void sample_with_a_wrong_chain(void **state)
 {
@@ -159,7 +178,7 @@ static void sample_with_a_wrong_chain(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(claims); i++) {
 		record_sample(&r, 5, 3, 0);
 		memcpy(r.bytes + 8 + 56, &claims[i], 8);
-		memset(r.bytes + 8 + 64, 0, 8); /* would do as "no registers" */
+		memset(r.bytes + 8 + 64, 0, 16); /* would do as "no registers, no stack" */
 		/* 4 leaves nothing for the registers, the others are too long. */
 		assert_int_equal(perf_decode_sample(record_header(&r), WITH_CHAIN, &s),
 				 -EBADMSG);
@@ -563,6 +582,7 @@ int main(void)
 		cmocka_unit_test(sample_with_a_stack),
 		cmocka_unit_test(sample_with_a_wrong_chain),
 		cmocka_unit_test(sample_with_counts),
+		cmocka_unit_test(counts_that_are_not_there),
 		cmocka_unit_test(witness),
 		cmocka_unit_test(side_mmap),
 		cmocka_unit_test(side_mmap_with_build_id),
