@@ -147,19 +147,22 @@ static void the_first_cpu_alone(void **state)
 	assert_ptr_equal(text, strstr(text, "samples on CPU 0 are late, for it is isolated"));
 }
 
-/* The budgets of a cgroup, if it has one, and of a machine; NULL: files are what they are. */
+/* The budgets of our cgroup, if it has one, and of a machine; NULL: files are what they are. */
 static const char *budget_there, *budget_of_all;
+static const char *group = "/here"; /* ours */
 
 int open(const char *path, int flags, ...)
 {
+	char with_budget[600];
 	const char *text = NULL;
 	int fds[2];
 
+	snprintf(with_budget, sizeof(with_budget), "3:cpu:%s\n", group);
 	if (!strcmp(path, "/proc/self/cgroup"))
-		text = budget_there ? "3:cpu:/here\n" : budget_of_all ? "0::/here\n" : NULL;
+		text = budget_there ? with_budget : budget_of_all ? "0::/here\n" : NULL;
 	else if (!strcmp(path, "/proc/self/mountinfo") && budget_there)
 		text = "29 28 0:26 / /budgets rw - cgroup none rw,cpu\n";
-	else if (!strcmp(path, "/budgets/here/cpu.rt_runtime_us"))
+	else if (!strncmp(path, "/budgets/", 9))
 		text = budget_there;
 	else if (!strcmp(path, "/proc/sys/kernel/sched_rt_runtime_us"))
 		text = budget_of_all;
@@ -185,8 +188,39 @@ static void the_budget_of_a_cgroup(void **state)
 	assert_string_equal("(/budgets/here/cpu.rt_runtime_us is 950000)", strrchr(text, '('));
 	budget_of_all = "940000\n";
 	capture_preempt.stall(text, sizeof(text));
-	budget_of_all = NULL;
 	assert_string_equal("(kernel.sched_rt_runtime_us is 940000)", strrchr(text, '('));
+	budget_of_all = "\n"; /* which is no number */
+	capture_preempt.stall(text, sizeof(text));
+	budget_of_all = NULL;
+	assert_string_equal("(kernel.sched_rt_runtime_us is -1)", strrchr(text, '('));
+}
+
+/* Of a reason that is longer than its room the end is missing, and all of the next one's. */
+static void reasons_without_room(void **state)
+{
+	static struct {
+		struct err why;
+		char behind[512];
+	} room;
+	struct preempt_plan plan = { 0 };
+	const struct capture_want want = { .plan = &plan };
+	const struct capture_ops *ops = NULL;
+	char path[400] = "/";
+	struct err err;
+
+	memset(path + 1, 'g', sizeof(path) - 2);
+	memset(room.behind, 'x', sizeof(room.behind));
+	machine_begin(0);
+	group = path;
+	budget_there = "0\n";
+	assert_int_equal(0, capture_pick("auto", &want, &ops, &room.why, &err));
+	group = "/here";
+	budget_there = NULL;
+	assert_string_equal("async", ops->name);
+	assert_int_equal(sizeof(room.why.text) - 1, strlen(room.why.text));
+	assert_non_null(strstr(room.why.text, "into /budgets/ggg"));
+	for (size_t i = 0; i < sizeof(room.behind); i++)
+		assert_int_equal('x', room.behind[i]);
 }
 
 /* Why readers got no CPU: the budget of our cgroup, or else of the machine. */
@@ -492,6 +526,7 @@ int main(void)
 		cmocka_unit_test_teardown(the_first_cpu_alone, machine_end),
 		cmocka_unit_test(the_budget_is_told),
 		cmocka_unit_test(the_budget_of_a_cgroup),
+		cmocka_unit_test_teardown(reasons_without_room, machine_end),
 		cmocka_unit_test(caveats_of_preempt),
 		cmocka_unit_test_teardown(limits_on_running, machine_end),
 		cmocka_unit_test_teardown(where_readers_go, machine_end),
