@@ -582,9 +582,9 @@ static void functions_take_their_texts(void **state)
 
 /* --- without memory --- */
 
-/* Codes are noted, of which some allocation fails: each is its own function, or unnamed, or an
- * error was told; and what is noted later is as ever. */
-static void note_without(long n, bool alone, bool *more)
+/* Codes are noted, and some allocation for @from or those behind it fails: each is its own
+ * function, or unnamed, or an error was told; and what is noted later is as ever. */
+static void note_without(uint64_t from, long n, bool alone, bool *more)
 {
 	enum { CODES = 600, LATER = 10 };
 	static bool noted[CODES + LATER + 1];
@@ -594,10 +594,11 @@ static void note_without(long n, bool alone, bool *more)
 	char name[16];
 
 	profile_limit(p, 1 << 30, &stats);
-	no_memory_from(n, alone);
 	for (uint64_t id = 1; id <= CODES + LATER; id++) {
 		int ret;
 
+		if (id == from)
+			no_memory_from(n, alone);
 		snprintf(name, sizeof(name), "f%03u", (unsigned)id);
 		memcpy(c->data, name, 4);
 		ret = profile_code(p, id, c, pycode_copy_size(c));
@@ -626,14 +627,28 @@ static void memory_runs_out(void **state)
 		bool more = NO_MEMORY_FAILS;
 
 		for (long n = 1; more; n += n < 50 ? 1 : 37)
-			note_without(n, alone, &more);
+			note_without(1, n, alone, &more);
 	}
+}
+
+/* Each of those by which tables grow that are half full, and those around it. */
+static void memory_runs_out_as_tables_grow(void **state)
+{
+	enum { HALF = 512, EACH = 8 /* that a code takes, and more */ };
+	for (uint64_t from = HALF - 2; from <= HALF + 2; from++)
+		for (long n = 1; n <= EACH; n++) {
+			bool failed;
+
+			note_without(from, n, true, &failed);
+			assert_int_equal(failed, NO_MEMORY_FAILS);
+		}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_runs_out),
+		cmocka_unit_test(memory_runs_out_as_tables_grow),
 		cmocka_unit_test(tells_function_and_line),
 		cmocka_unit_test(same_content_is_one_function),
 		cmocka_unit_test(functions_of_other_lines),
