@@ -137,7 +137,6 @@ static void are_in_each_generation(struct fix *f)
 	raddr derived = a_type(f->m.w, "Hub", 64, f->greenlet), want[40];
 	size_t n = 0;
 
-	assert_true(pygreenlets_known(&f->m.w->l));
 	put(f->m.w, derived + 32, 128, 8);
 	expect(f, 0, NULL, false);
 	for (int i = 0; i < 40; i++) {
@@ -150,8 +149,59 @@ static void are_in_each_generation(struct fix *f)
 	expect(f, n, want, false);
 	import_greenlet(f, f->interp, "greenlet");
 	expect(f, 0, NULL, false); /* nobody imported it */
-	f->m.w->l.free_threaded = true;
-	assert_false(pygreenlets_known(&f->m.w->l));
+}
+
+/* Only where modules and the collector's lists are found. */
+static void are_known(struct fix *f)
+{
+	struct pylayout l = f->m.w->l;
+
+	assert_true(pygreenlets_known(&l));
+	l.free_threaded = true;
+	assert_false(pygreenlets_known(&l));
+	l = f->m.w->l;
+	l.attrs = PY_ATTRS_NONE;
+	assert_false(pygreenlets_known(&l));
+	l = f->m.w->l;
+	l.version = 0x0306;
+	assert_false(pygreenlets_known(&l));
+}
+
+/* A look at a world that is not all of it. */
+struct view {
+	struct rmem base;
+	struct fix *f;
+	raddr list; /* that leads out of it */
+	int reads;
+};
+
+/* Behind the world, as many greenlets as one likes. */
+static int read_endless(struct rmem *m, raddr at, void *buf, size_t n)
+{
+	struct view *v = container_of(m, struct view, base);
+	uint64_t node[8] = { at + 64, at == WORLD_NOWHERE ? v->list : at - 64 };
+
+	if (at < WORLD_NOWHERE)
+		return rmem_read(&v->f->m.w->base, at, buf, n);
+	node[2 + pyoff_get(v->f->m.w->l.object.type) / 8] = v->f->greenlet;
+	memcpy(buf, node, n);
+	return 0;
+}
+
+/* No more of them are kept than there may be; that there were more is told. */
+static void are_too_many(struct fix *f)
+{
+	static const struct rmem_ops ops = { "endless", read_endless, NULL };
+	struct view v = { .base.ops = &ops, .f = f, .list = list_of(f, f->interp, 0) };
+	struct pygreenlets g;
+
+	put(f->m.w, v.list, WORLD_NOWHERE, 8);
+	assert_int_equal(pygreenlets_find(&v.base, &f->m.w->l, f->m.w->runtime, UINT64_MAX, &g),
+			 0);
+	assert_int_equal(g.n, PYGREENLETS_MAX);
+	assert_int_equal(g.at[0], WORLD_NOWHERE + 16);
+	assert_true(g.cut);
+	pygreenlets_deinit(&g);
 }
 
 /* The further interpreter's are found too; in 3.8 the lists are the same. */
@@ -264,6 +314,8 @@ static void take_long(struct fix *f)
 static void test_find(void **state)
 {
 	each(are_in_each_generation);
+	each(are_too_many);
+	each(are_known);
 	each(are_in_each_interpreter);
 	each(are_in_many_interpreters);
 	each(have_strange_types);
@@ -387,6 +439,28 @@ static void keeps_others(struct fix *f)
 	free(ret);
 }
 
+/* What it keeps can't be read, but nothing else. */
+static int read_later(struct rmem *m, raddr at, void *buf, size_t n)
+{
+	struct view *v = container_of(m, struct view, base);
+	bool fails = v->reads++ == 0;
+
+	memset(buf, fails, n);
+	return fails ? -EFAULT : 0;
+}
+
+/* Nobody knows then whether it is parked. */
+static void is_lost(struct fix *f)
+{
+	static const struct rmem_ops ops = { "later", read_later, NULL };
+	struct pyframe *ret = calloc(PYGREENLET_FRAMES, sizeof(*ret));
+	struct view v = { .base.ops = &ops, .f = f };
+
+	assert_int_equal(pygreenlets_read(&v.base, &f->m.w->l, &f->m.w->walk, f->interp, ret),
+			 -EFAULT);
+	free(ret);
+}
+
 /* Frames that lead nowhere, or have no end. */
 static void is_broken(struct fix *f)
 {
@@ -409,6 +483,7 @@ static void test_read(void **state)
 {
 	each(is_parked);
 	each(keeps_others);
+	each(is_lost);
 	each(is_broken);
 }
 
