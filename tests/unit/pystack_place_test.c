@@ -127,6 +127,10 @@ static void ours_from_elsewhere(void **state)
 	assert_int_equal(place(f, INNER, PTHREAD, OWN + 9 * PAGE), PLACE_OURS);
 	assert_int_equal(f->th.stack_lo, OWN + 9 * PAGE);
 	assert_int_equal(f->th.stack_hi, OWN + 9 * PAGE + 8);
+	/* What lies further in is the same stack: what was known of it stays known. */
+	assert_int_equal(place(f, INNER, PTHREAD, OWN + 4 * PAGE), PLACE_OURS);
+	assert_int_equal(f->th.stack_lo, OWN + 4 * PAGE);
+	assert_int_equal(f->th.stack_hi, OWN + 9 * PAGE + 8);
 	stands_at(f, MAIN + PAGE);
 	assert_int_equal(place(f, INNER, PTHREAD, PTHREAD), PLACE_UNKNOWN);
 	assert_int_equal(place(f, INNER, PTHREAD, THEIRS + 9 * PAGE), PLACE_UNKNOWN);
