@@ -121,6 +121,7 @@ static void whose_samples_are_read_early(void **state)
 	assert_string_equal(fake_next(f), "exact a3 b3");
 	assert_string_equal(fake_next(f), "exact a3 b3");
 	assert_string_equal(fake_next(f), "");
+	assert_int_equal(f->slots[0].handover.untaken, 0);
 	assert_int_equal(r->n_pend, 1);
 	assert_int_equal(r->early.tid, OTHER); /* its turn */
 	end_stopping(f, r);
@@ -190,6 +191,30 @@ static void reads_that_are_withdrawn(void **state)
 	assert_int_equal(r->n_pend, 1);
 	assert_int_equal(r->early.tid, OTHER);
 	end_stopping(f, r);
+}
+
+/* Who sheds offers no read any more: its samples wait for their stop; those of a stop that took
+ * the offer are over. */
+static void reads_of_who_sheds(void **state)
+{
+	struct fake *f = *state;
+
+	for (int accepted = 0; accepted < 2; accepted++) {
+		struct reader *r = begin_stopping(f);
+
+		fake_take(f, (struct fake_event){ 0 });
+		reader_drain(r, 0, false);
+		assert_int_equal(r->early.tid, FAKE_TID);
+		if (accepted)
+			accept(f, f->t + 20 * US, 0);
+		capture_stop.shed(r, 1);
+		assert_int_equal(r->early.tid, 0);
+		assert_int_equal(f->slots[0].handover.offer, 0);
+		assert_string_equal(fake_next(f), accepted ? "exact a3 b3" : "");
+		assert_int_equal(r->n_pend, !accepted);
+		assert_true(accepted || !r->pend[0].early);
+		end_stopping(f, r);
+	}
 }
 
 static struct fake *stops; /* NULL: it was stopped */
@@ -398,6 +423,7 @@ static void stops_that_do_not_come(void **state)
 	assert_string_equal(fake_next(f), "late a3 b3");
 	assert_int_equal(fake_counted(f, late_nostop), 1);
 	assert_int_equal(f->slots[0].handover.offer, 0);
+	assert_int_equal(f->slots[0].handover.untaken, FAKE_TID); /* it may block the signal */
 	assert_int_equal(r->n_pend, 0);
 	end_stopping(f, r);
 }
@@ -419,6 +445,7 @@ static void samples_that_wait_too_long(void **state)
 	assert_string_equal(fake_next(f), "");
 	assert_int_equal(r->n_pend, 1);
 	assert_int_equal(r->pend[0].s.tid, FAKE_TID);
+	assert_int_equal(f->slots[0].handover.untaken, OTHER);
 	assert_int_equal(fake_counted(f, late_nostop), 1);
 	reader_drain(r, 0, true);
 	assert_string_equal(fake_next(f), "late a3 b3");
@@ -544,6 +571,7 @@ int main(void)
 		FAKE_TEST(as_many_as_can_wait),
 		FAKE_TEST(strangers_are_not_read_early),
 		FAKE_TEST(reads_that_are_withdrawn),
+		FAKE_TEST(reads_of_who_sheds),
 		FAKE_TEST(stopped_while_it_is_read),
 		FAKE_TEST(another_is_stopped_while_it_is_read),
 		FAKE_TEST(a_stop_that_takes_the_offer),
