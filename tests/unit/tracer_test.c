@@ -63,6 +63,54 @@ int nanosleep(const struct timespec *t, struct timespec *left)
 	return f(t, left);
 }
 
+/* The timers of the tracer's thread. */
+static struct {
+	_Atomic int there;   /* made, and not deleted */
+	_Atomic int asked;   /* for so many */
+	_Atomic int refused; /* the number of the one that can't be had; 0: none */
+} timers;
+
+int timer_create(clockid_t clock, struct sigevent *restrict ev, timer_t *restrict ret)
+{
+	int (*f)(clockid_t, struct sigevent *, timer_t *) = dlsym(RTLD_NEXT, "timer_create");
+	bool own = gettid() != getpid();
+
+	if (own && ++timers.asked == timers.refused) {
+		errno = EAGAIN;
+		return -1;
+	}
+	timers.there += own;
+	return f(clock, ev, ret);
+}
+
+int timer_delete(timer_t timer)
+{
+	int (*f)(timer_t) = dlsym(RTLD_NEXT, "timer_delete");
+
+	timers.there -= gettid() != getpid();
+	return f(timer);
+}
+
+/* A wait of the test's thread for a semaphore, if that is asked: it is made longer. */
+static struct {
+	bool asked;
+	uint64_t until_ns; /* as it was to be */
+	int ret;
+} awaited;
+
+int sem_clockwait(sem_t *restrict sem, clockid_t clock, const struct timespec *restrict until)
+{
+	int (*f)(sem_t *, clockid_t, const struct timespec *) =
+		dlsym(RTLD_NEXT, "sem_clockwait");
+	struct timespec later = clock_time(now_ns() + PATIENCE_S * 1000000000ull);
+
+	if (!awaited.asked || gettid() != getpid())
+		return f(sem, clock, until);
+	awaited.until_ns = clock_ns(until);
+	awaited.ret = f(sem, clock, &later);
+	return awaited.ret;
+}
+
 /* @parent makes another thread, @tid, when it is waited for alone the next time. */
 static struct {
 	_Atomic pid_t parent, tid;
@@ -941,6 +989,27 @@ static void the_end_of_a_quiet_target(void **state)
 	end(&f);
 }
 
+/* Until they count, but no longer than a second. */
+static void events_are_awaited(void **state)
+{
+	enum { SECOND_NS = 1000000000 };
+	uint64_t before;
+	struct fix f;
+
+	attach_with(&f, true);
+	tracer_go(f.tracer, true);
+	before = now_ns();
+	awaited.asked = true;
+	awaited.ret = -1;
+	tracer_await_events(f.tracer);
+	awaited.asked = false;
+	assert_int_equal(awaited.ret, 0);
+	assert_in_range(awaited.until_ns, before + SECOND_NS, now_ns() + SECOND_NS);
+	until_held(&f, f.pid, SOME);
+	tracer_stop(f.tracer);
+	end(&f);
+}
+
 static void ends_by_itself(void **state)
 {
 	struct fix f;
@@ -1134,6 +1203,25 @@ static void no_timers(void **state)
 	assert_int_equal(s.tracer, 0);
 	tracer_stop(f.tracer);
 	end(&f);
+}
+
+/* Where one of them can't be had those before it are given back. */
+static void not_all_timers(void **state)
+{
+	for (int which = 1; which <= 3; which++) {
+		struct err err = { 0 };
+		struct fix f;
+
+		timers.there = timers.asked = 0;
+		timers.refused = which;
+		assert_int_equal(try_attach(&f, true, &err), -EAGAIN);
+		timers.refused = 0;
+		assert_non_null(strstr(err.text, "three timers"));
+		tracer_stop(f.tracer);
+		assert_int_equal(timers.asked, which);
+		assert_int_equal(timers.there, 0);
+		end(&f);
+	}
 }
 
 /* One that only can't take it yet does not block it. */
@@ -1406,6 +1494,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(traced_by_another),	  cmocka_unit_test(in_an_exec),
 		cmocka_unit_test(thread_begins_deaf),	  cmocka_unit_test(thread_becomes_deaf),
 		cmocka_unit_test(no_timers),		  cmocka_unit_test(exec_of_a_deaf_thread),
+		cmocka_unit_test(not_all_timers),	  cmocka_unit_test(events_are_awaited),
 		cmocka_unit_test(slot_of_another_cpu),	  cmocka_unit_test(thread_before_the_beginning),
 		cmocka_unit_test(stops_without_end_before_the_beginning),
 		cmocka_unit_test(stops_without_end_at_the_end),
