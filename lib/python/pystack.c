@@ -73,7 +73,6 @@ void pystack_suggest(struct pystack *p, const struct pystack_target *t, pid_t ti
 
 	if (th->tstate)
 		return;
-	th->pid = t->pid;
 	th->tstate = tstate;
 	th->number = (uint64_t)inner;
 	th->none_unique = unique;

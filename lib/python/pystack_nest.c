@@ -247,10 +247,7 @@ static void look_at_all(struct pystack *p, const struct pystack_target *t, struc
 static bool stack_names(struct pystack *p, struct states *s)
 {
 	place_scan(p, s, false);
-	for (uint32_t i = 0; i < s->n; i++)
-		if (s->seen[i])
-			return true;
-	return false;
+	return memchr(s->seen, true, s->n);
 }
 
 /* What is known of each, in a struct thread of its level. */

@@ -8,7 +8,6 @@
 
 /* What a pystack_read() uses up. */
 struct told {
-	raddr known_at, want_at;
 	struct bytes known;
 	size_t want_n;
 	struct pystack_place place;
@@ -16,14 +15,12 @@ struct told {
 
 static struct told told_of(const struct pystack *p)
 {
-	return (struct told){ p->known_at, p->want_at, p->known, p->want_n, p->place };
+	return (struct told){ p->known, p->want_n, p->place };
 }
 
 static void tell(struct pystack *p, const struct told *told)
 {
-	p->known_at = told->known_at;
 	p->known = told->known;
-	p->want_at = told->want_at;
 	p->want_n = told->want_n;
 	p->place = told->place;
 }
