@@ -202,6 +202,7 @@ static struct made *make(struct fix *f)
 				.anchors = m.anchors,
 				.n_anchors = ANCHORS,
 				.truncated = true },
+		       .gil = PYGIL_HAS_NOT,
 		       .published = (struct target *)0x1234 },
 	};
 	m.session.how[0].read = true;
@@ -258,6 +259,7 @@ static void all_of_a_sample(void **state)
 	assert_int_equal(PERF_RECORD_MISC_KERNEL, q->sample.misc);
 	assert_int_equal(PROV_EXACT, q->sample.prov);
 	assert_int_equal(600, q->sample.late_ns);
+	assert_int_equal(PYGIL_HAS_NOT, q->sample.gil);
 	assert_true(q->sample.truncated);
 	assert_int_equal(908, q->user_ip);
 	assert_int_equal(Q_WAIT_DISK, q->wait);
@@ -356,6 +358,14 @@ static void joined(void **state)
 		}
 }
 
+static void nearly_fill(struct queue *q)
+{
+	while (!queue_scarce(q)) {
+		queue_reserve(q, Q_SIDE, 8);
+		queue_commit(q);
+	}
+}
+
 /* In a queue that is nearly full it goes without its stack; in a full one it is lost. */
 static void little_room(void **state)
 {
@@ -364,10 +374,7 @@ static void little_room(void **state)
 	const struct queue_record *rec;
 	const struct q_sample *last = NULL;
 
-	while (!queue_scarce(&f->slot.queue)) {
-		queue_reserve(&f->slot.queue, Q_SIDE, 8);
-		queue_commit(&f->slot.queue);
-	}
+	nearly_fill(&f->slot.queue);
 	emit_sample(f->r, &m->p, &m->w);
 	assert_int_equal(1, STATS_GET(&f->stats, stack_dropped));
 	assert_int_equal(0, STATS_GET(&f->stats, lost));
@@ -383,6 +390,19 @@ static void little_room(void **state)
 			assert_int_equal(FRAMES, last->n_python);
 		}
 	assert_non_null(last);
+}
+
+/* What has no stack loses none. */
+static void little_room_without_a_stack(void **state)
+{
+	struct fix *f = *state;
+	struct made *m = make(f);
+
+	m->w.res.switching = true;
+	nearly_fill(&f->slot.queue);
+	emit_sample(f->r, &m->p, &m->w);
+	assert_int_equal(0, STATS_GET(&f->stats, stack_dropped));
+	assert_int_equal(0, STATS_GET(&f->stats, lost));
 }
 
 /* What was done by the first sample is not what is done by later ones. */
@@ -407,7 +427,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(codes_are_gone), TEST(no_room_for_codes), TEST(records),
 		TEST(messages),	      TEST(all_of_a_sample),   TEST(parts_of_a_sample),
-		TEST(joined),	      TEST(little_room),       TEST(what_was_done_by_the_first),
+		TEST(joined),	      TEST(little_room),       TEST(little_room_without_a_stack),
+		TEST(what_was_done_by_the_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
