@@ -244,6 +244,7 @@ static void records_of_strangers(void **state)
 		{ PERF_RECORD_EXIT, 95, 95, 0, false, false },
 		{ PERF_RECORD_EXIT, 96, 95, 0, false, false },
 		{ PERF_RECORD_MMAP2, -1, 0, 0, true, false }, /* the kernel's own */
+		{ PERF_RECORD_MMAP2, 0, 0, 0, false, false }, /* of another PID namespace */
 		{ PERF_RECORD_LOST, 1, 0, 0, true, false },
 		{ PERF_RECORD_THROTTLE, 1, 0, 0, true, false },
 		{ 77, 1, 0, 0, true, false }, /* whatever that is */
