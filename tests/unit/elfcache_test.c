@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ static _Atomic uint64_t stands_ns; /* the clock does; 0: it does not */
 static _Atomic bool lacks;	   /* a file can't be read, for want of memory */
 static _Atomic uint64_t takes_ns;  /* until that is found out */
 static _Atomic bool awaited;	   /* who waits for it has looked at the clock */
+static _Atomic bool unanswered;	   /* whoever reads a file elsewhere ends */
 
 int clock_gettime(clockid_t id, struct timespec *t)
 {
@@ -47,6 +49,11 @@ ssize_t pread(int fd, void *buf, size_t n, off_t at)
 	stands_ns += atomic_exchange(&takes_ns, 0);
 	errno = ENOMEM;
 	return -1;
+}
+
+ssize_t recvmsg(int socket, struct msghdr *m, int flags)
+{
+	return unanswered ? 0 : syscall(SYS_recvmsg, socket, m, flags);
 }
 
 static struct elfcache_elf *get(struct elfcache *c, uint64_t dev, uint64_t ino,
@@ -454,6 +461,28 @@ static void one_that_grew(void **state)
 	elfcache_destroy(c);
 }
 
+/* Where there is little room, what was asked for a moment ago makes none: what comes is given up.
+ */
+static void what_is_idle_makes_room(void **state)
+{
+	enum { IDLE = 10000 };
+
+	for (unsigned idle = IDLE - 1; idle <= IDLE; idle++) {
+		struct elfcache *c = elfcache_create(1000, false);
+		struct elfcache_elf *e[] = { get(c, 1, 0, 0, "/a"), get(c, 1, 1, 0, "/a") };
+
+		elfcache_has_little(c);
+		elfcache_give_module(c, e[0], module_of(600));
+		for (unsigned i = 1; i < idle; i++)
+			assert_null(elfcache_module(c, e[1]));
+		elfcache_give_module(c, e[1], module_of(600));
+		assert_int_equal(idle == IDLE, elfcache_wants_file(e[0]));
+		assert_int_equal(idle == IDLE, elfcache_module(c, e[1]) != NULL);
+		assert_int_equal(1, elfcache_facts(c)->dropped);
+		elfcache_destroy(c);
+	}
+}
+
 /* Those of e[0] to e[n - 1] that are wanted are read again, in turn; how many were. */
 static unsigned ask_in_turn(struct elfcache *c, struct elfcache_elf **e, const size_t *bytes,
 			    unsigned n, unsigned rounds)
@@ -482,6 +511,7 @@ static void those_in_use_get_room(void **state)
 		e[i] = get(c, 1, i, 0, "/a");
 	elfcache_count(c, &stats);
 	elfcache_may_grow(c, 1200);
+	assert_int_equal(1, ask_in_turn(c, e, bytes, 1, LOOKUPS)); /* it has run for some time */
 	assert_in_range(ask_in_turn(c, e, bytes, 3, 100), 3, 6);
 	assert_int_equal(0, ask_in_turn(c, e, bytes, 3, 100));
 	assert_int_equal(0, STATS_GET(&stats, nameless));
@@ -503,7 +533,7 @@ static void those_in_use_later_take_turns(void **state)
 
 	elfcache_may_grow(c, 2000);
 	for (unsigned i = 0; i < 10; i++) {
-		ask_in_turn(c, &e[i % 2], bytes, 1, LOOKUPS + 1);
+		ask_in_turn(c, &e[i % 2], bytes, 1, LOOKUPS - 1);
 		assert_int_equal(i + 1, elfcache_facts(c)->read);
 		assert_int_equal(i, elfcache_facts(c)->dropped);
 	}
@@ -702,6 +732,30 @@ static void what_a_helper_could_not_give_is_read_again(void **state)
 	file_helper_end(h);
 }
 
+/* A file that ends who reads it is tried again, a few times, and counted each time. */
+static void what_ends_its_reader_is_given_up(void **state)
+{
+	enum { MAX_BAD_ENDS = 3 };
+	struct file_helper *h = file_helper_start(NULL);
+	struct elfcache *c = elfcache_create(64 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+	struct stats stats = { 0 };
+
+	file_helper_count(h, &stats);
+	elfcache_read_by(c, h);
+	unanswered = true;
+	for (unsigned i = 1; i <= MAX_BAD_ENDS; i++) {
+		elfcache_give_fd(c, e, open_file("/proc/self/exe"), -1);
+		assert_null(read_by_now(c, e));
+		assert_int_equal(i, STATS_GET(&stats, bad_file));
+		assert_int_equal(i < MAX_BAD_ENDS, elfcache_wants_file(e));
+	}
+	unanswered = false;
+	assert_int_equal(0, elfcache_facts(c)->read);
+	elfcache_destroy(c);
+	file_helper_end(h);
+}
+
 /* Who is slow but not too slow holds others up for a tenth of the time, in the long run. */
 static void patience_ends(void **state)
 {
@@ -842,6 +896,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(slow_files_of_one_user),
 		cmocka_unit_test(oldest_are_dropped),
 		cmocka_unit_test(one_that_grew),
+		cmocka_unit_test(what_is_idle_makes_room),
 		cmocka_unit_test(those_in_use_get_room),
 		cmocka_unit_test(those_in_use_later_take_turns),
 		cmocka_unit_test(nothing_made),
@@ -850,6 +905,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(more_may_wait),
 		cmocka_unit_test_teardown(what_lacks_is_read_again, clock_runs),
 		cmocka_unit_test_teardown(what_a_helper_could_not_give_is_read_again, clock_runs),
+		cmocka_unit_test(what_ends_its_reader_is_given_up),
 		cmocka_unit_test(large_ones_are_put_off),
 		cmocka_unit_test_teardown(patience_ends, clock_runs),
 		cmocka_unit_test(large_files_take_longer),
