@@ -179,6 +179,7 @@ static bool has_stubs(const struct arch *arch, size_t n, size_t change)
 static void stubs_that_push(void **state)
 {
 	static const size_t tell[] = { 0, 1, 6, 11 };
+	struct arch with_a_longer_first = arch_x86_64;
 
 	for (size_t i = 16; i < 80; i++) {
 		bool tells = false;
@@ -190,6 +191,9 @@ static void stubs_that_push(void **state)
 	assert_true(has_stubs(&arch_x86_64, 32, 0));
 	assert_false(has_stubs(&arch_x86_64, 33, 0));
 	assert_false(has_stubs(&arch_x86_64, 16, 0));
+	with_a_longer_first.plt_first = 32;
+	assert_true(has_stubs(&with_a_longer_first, 48, 16));
+	assert_false(has_stubs(&with_a_longer_first, 48, 32));
 	assert_true(has_stubs(&arch_aarch64, 48, 36));
 	assert_false(has_stubs(&arch_aarch64, 32, 0));
 }
