@@ -374,6 +374,22 @@ static void other_records_tell_no_event(void **state)
 	free(c);
 }
 
+/* Nor does what stands behind a sample that is too short for it. */
+static void a_cut_sample_tells_no_event(void **state)
+{
+	struct fake *f = *state;
+	struct record r;
+	struct chunks *c;
+
+	record_begin(&r, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER);
+	fake_write(f, 0, &r);
+	fake_switch(f, 0, IN, FAKE_TID, 1);
+	c = tape(f);
+	assert_int_equal(c->n[TAPE_RING], 1);
+	assert_int_equal(c->n[TAPE_EVENT_ID], 0);
+	free(c);
+}
+
 static void change(struct target *t, unsigned field)
 {
 	switch (field) {
@@ -631,6 +647,7 @@ int main(void)
 		FAKE_TEST(other_answers_are_written_without_registers),
 		FAKE_TEST(counters_of_a_sample),
 		FAKE_TEST(other_records_tell_no_event),
+		FAKE_TEST(a_cut_sample_tells_no_event),
 		FAKE_TEST(a_process_that_changes),
 		FAKE_TEST(where_a_reader_begins),
 		FAKE_TEST(how_it_drains),
