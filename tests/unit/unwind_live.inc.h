@@ -479,13 +479,17 @@ static void test_trampolines(void **state)
 	static const unsigned char new[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48,
 					     0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3 };
 	struct unwinder *u = own_unwinder(64 << 20);
-	struct proc_map m = {
-		.start = 1ull << 40, .end = (1ull << 40) + 4096, .x = true, .path = ""
-	};
+	struct proc_map m = { .start = 1ull << 40,
+			      .end = (1ull << 40) + 4096,
+			      .pgoff = 1ull << 40, /* as the kernel tells of such memory */
+			      .x = true,
+			      .path = "" };
+	struct proc_map file = map_of("/proc/self/exe", 1ull << 41);
 	unsigned char code[64] = { 0 };
 	const struct elfcache_elf *elf[2 + sizeof(code)];
 	struct unwind_table *table;
 	struct unwind_stack s;
+	uint64_t gen;
 
 	feed(&m);
 	memcpy(code, old, sizeof(old));
@@ -499,7 +503,12 @@ static void test_trampolines(void **state)
 	assert_int_equal(m.end, s.want_hi);
 	assert_int_equal(-ESRCH,
 			 unwinder_code(u, getpid(), m.start + 8, (struct bytes){ code, 64 }));
+	feed(&file);
+	assert_int_equal(-ESRCH,
+			 unwinder_code(u, getpid(), file.start, (struct bytes){ code, 64 }));
+	gen = spaces_find(spaces, getpid())->gen;
 	assert_int_equal(0, unwinder_code(u, getpid(), m.start, (struct bytes){ code, 64 }));
+	assert_true(spaces_find(spaces, getpid())->gen > gen); /* names are asked for anew */
 	assert_int_equal(0, unwinder_code(u, getpid(), m.start,
 					  (struct bytes){ code, 64 })); /* again */
 	assert_int_equal(0x7008, stack_at(u, m.start).frame[0].cfa);
