@@ -77,6 +77,22 @@ static void as_it_was_told(void **state)
 	assert_int_equal(kernel.data, OPTIONS);
 }
 
+/* Who traces us can't be stopped by us; another can. */
+static void one_that_traces_us(void **state)
+{
+	struct seizer *s = *state;
+	struct err err = { 0 };
+	char want[64];
+
+	s->our_tracer = getppid();
+	assert_int_equal(seizer_seize(s, getpid(), &err), 0);
+	kernel.tid = 0;
+	assert_int_equal(seizer_seize(s, getppid(), &err), -EPERM);
+	assert_int_equal(kernel.tid, 0);
+	snprintf(want, sizeof(want), "process %d traces pysampled, ", getppid());
+	assert_memory_equal(err.text, want, strlen(want));
+}
+
 /* A child that is traced by us from the begin on, and stops as it has said so. */
 static pid_t born_traced(void)
 {
@@ -234,11 +250,33 @@ static void later(void **state)
 	assert_int_equal(seizer_seize(s, getpid(), &err), -EAGAIN);
 	assert_non_null(strstr(err.text, "is in an execve(2) that does not return"));
 	assert_true(is_nudged(s));
+	kernel.hangs = 0;
+	assert_int_equal(seizer_seize(s, getpid(), &err), 0);
+	assert_true(is_nudged(s)); /* they wait as before */
 	assert_int_equal(seizer_next(s), parent);
 	assert_true(is_nudged(s));
 	assert_int_equal(seizer_next(s), getpid());
 	assert_false(is_nudged(s));
 	assert_int_equal(seizer_next(s), 0);
+}
+
+/* Whoever waits for it looks, and finds that it is gone. */
+static void one_that_ended_meanwhile_is_told(void **state)
+{
+	struct err err = { 0 };
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	kernel.hangs = UINT_MAX;
+	assert_int_equal(seizer_seize(*state, pid, &err), -EAGAIN);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(seizer_next(*state), pid);
+	assert_int_equal(seizer_next(*state), 0);
 }
 
 #define SEIZE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -247,6 +285,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SEIZE_TEST(as_it_was_told),
+		SEIZE_TEST(one_that_traces_us),
 		SEIZE_TEST(one_that_is_ours_already),
 		SEIZE_TEST(one_that_has_ended),
 		SEIZE_TEST(one_that_may_not_be_had),
@@ -254,6 +293,7 @@ int main(void)
 		SEIZE_TEST(one_that_hangs_is_given_up_soon),
 		SEIZE_TEST(one_that_hangs_now_and_then_is_had),
 		SEIZE_TEST(later),
+		SEIZE_TEST(one_that_ended_meanwhile_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
