@@ -415,6 +415,49 @@ static void a_threads_end_ends_no_process(void **state)
 	spaces_destroy(s);
 }
 
+/* Of one with very many maps nothing is kept. */
+static void maps_of_who_has_ended(void **state)
+{
+	struct side end = side_of(SIDE_EXIT, 1, 1);
+
+	for (uint64_t more = 0; more < 2; more++) {
+		struct spaces *s = spaces_create(BYTES, 0);
+
+		for (uint64_t i = 0; i < SPACE_ENDED_MAPS + more; i++)
+			map(s, 1, 2 * i * PAGE, PAGE, 0, 1);
+		spaces_side(s, &end);
+		assert_int_equal(!more, spaces_find(s, 1) != NULL);
+		spaces_destroy(s);
+	}
+}
+
+/* Who is there again, for its main thread alone had ended, has its maps again if there is room for
+ * them; whether they are all is not known. */
+static void room_for_who_is_there_again(void **state)
+{
+	struct side end = side_of(SIDE_EXIT, 1, 1);
+
+	for (size_t lack = 0; lack < 2; lack++) {
+		struct spaces *s = spaces_create(BYTES, 0);
+		struct stats stats = { 0 };
+		size_t bytes;
+
+		spaces_limit(s, BYTES, &stats);
+		map(s, 1, 0, PAGE, 0, 1);
+		map(s, 2, 0, PAGE, 0, 1);
+		spaces_find(s, 1)->whole = 1;
+		bytes = s->map_bytes;
+		spaces_side(s, &end);
+		assert_true(s->map_bytes < bytes);
+		s->max_map_bytes = bytes - lack;
+		map(s, 1, 2 * PAGE, PAGE, 0, 0);
+		assert_int_equal(!lack, space_at(spaces_find(s, 1), 0) != NULL);
+		assert_int_equal(!lack, s->map_bytes == bytes);
+		assert_int_equal(0, spaces_find(s, 1)->whole);
+		spaces_destroy(s);
+	}
+}
+
 /* As many maps as the kernel lets a process have, and no more; each that has no room is
  * counted. */
 static void many_maps(void **state)
@@ -482,6 +525,18 @@ static void many_maps_that_change(void **state)
 	map_when(s, 1, 0, now + 2 * second);
 	assert_non_null(space_at(spaces_find(s, 1), 0));
 	assert_int_equal(STORM - kept + 1, STATS_GET(&stats, remapped));
+	spaces_destroy(s);
+}
+
+/* Of some more than a few as well, though each of them moves little. */
+static void some_maps_that_change(void **state)
+{
+	enum { SOME = 2000 };
+	struct spaces *s = spaces_create(BYTES, 0);
+
+	for (uint64_t i = 0; i < SOME; i++)
+		map_when(s, 1, 2 * (SOME - i) * PAGE, 50000000000);
+	assert_in_range(spaces_find(s, 1)->n, 700, 1500);
 	spaces_destroy(s);
 }
 
@@ -888,6 +943,32 @@ static void files_of_those_that_stay(void **state)
 	drop_root(root, "a");
 }
 
+/* An interpreter is read as it is mapped. */
+static void interpreters_are_read_at_once(void **state)
+{
+	static const struct {
+		const char *path;
+		bool is;
+	} rows[] = {
+		{ "/python", true },	{ "/python3.12", true }, { "/libpython3.12.so.1.0", true },
+		{ "/libpython", true }, { "/pytho", false },	 { "/libpytho", false },
+		{ "/a", false },	{ "/apython3", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char root[] = "/tmp/space_test.XXXXXX";
+		struct spaces *s = spaces_create(BYTES, 0);
+
+		make_root(root, rows[i].path + 1, "0", 1);
+		spaces_elsewhere(s, root);
+		map_file(s, 5, rows[i].path);
+		assert_int_equal(1, s->n_opened);
+		assert_int_equal(!rows[i].is, elfcache_waiting(s->elfs));
+		spaces_destroy(s);
+		drop_root(root, rows[i].path + 1);
+	}
+}
+
 enum { FEW_FDS = 1024 };
 
 static int n_at_start; /* before any test, of which one may yet have something open */
@@ -1098,13 +1179,17 @@ int main(int argc, char **argv)
 		cmocka_unit_test(map_of_the_kernel),
 		cmocka_unit_test(many_processes),
 		cmocka_unit_test(a_threads_end_ends_no_process),
+		cmocka_unit_test(maps_of_who_has_ended),
+		cmocka_unit_test(room_for_who_is_there_again),
 		cmocka_unit_test(files_of_who_is_gone),
 		cmocka_unit_test(many_maps),
 		cmocka_unit_test(many_maps_that_change),
+		cmocka_unit_test(some_maps_that_change),
 		cmocka_unit_test(bytes_of_maps),
 		cmocka_unit_test(bytes_for_others),
 		cmocka_unit_test(files_without_end),
 		cmocka_unit_test(files_of_those_that_stay),
+		cmocka_unit_test(interpreters_are_read_at_once),
 		cmocka_unit_test(more_files_than_there_is_room_for),
 		cmocka_unit_test(files_for_others),
 		cmocka_unit_test(files_of_strangers),
