@@ -386,6 +386,46 @@ static void states_that_are_left_out(void **state)
 	free(w);
 }
 
+/* Each C library keeps a thread's number elsewhere: where there is none it may be the other's. */
+static void number_of_a_pthread(void **state)
+{
+	enum { PID_TOP = 1 << 22, FIRST = 16, SECOND = 64 };
+	static const struct {
+		uint16_t at[2];
+		uint32_t first, second;
+		uint64_t number; /* 0: not found */
+	} rows[] = {
+		{ { FIRST, SECOND }, 7, 8, 7 },
+		{ { FIRST, SECOND }, 0, 8, 8 },
+		{ { FIRST, SECOND }, PID_TOP, 8, PID_TOP },
+		{ { FIRST, SECOND }, PID_TOP + 1, 8, 8 },
+		{ { FIRST, SECOND }, 0, PID_TOP + 1, 0 },
+		{ { FIRST, SECOND }, 0, 0, 0 },
+		{ { 0, SECOND }, 7, 8, 8 },
+		{ { FIRST, 0 }, 0, 8, 0 },
+	};
+	struct world *w = world(0x030c);
+	raddr at = world_take(w, 128);
+	uint64_t number = 99;
+
+	world_put(w, at, (pyoff)AT(0), 5, 4); /* a place 0 is none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		world_put(w, at, (pyoff)AT(FIRST), rows[i].first, 4);
+		world_put(w, at, (pyoff)AT(SECOND), rows[i].second, 4);
+		assert_int_equal(pyframe_pthread_number(&w->base, rows[i].at, at, &number),
+				 rows[i].number ? 0 : -ESRCH);
+		if (rows[i].number)
+			assert_int_equal(number, rows[i].number);
+	}
+	assert_int_equal(pyframe_pthread_number(&w->base, rows[0].at, 0, &number), -ESRCH);
+	assert_int_equal(pyframe_pthread_number(&w->base, rows[0].at, WORLD_NOWHERE, &number),
+			 -ESRCH);
+	world_hole(w, at + FIRST, 4);
+	assert_int_equal(pyframe_pthread_number(&w->base, rows[0].at, at, &number), 0);
+	assert_int_equal(number, 8);
+	free(w);
+}
+
 static uint64_t digest(struct world *w)
 {
 	uint64_t unique;
@@ -467,6 +507,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(more_than_can_be_met),
+		cmocka_unit_test(number_of_a_pthread),
 		cmocka_unit_test(walks),
 		cmocka_unit_test(deepest_walk),
 		cmocka_unit_test(thread_state_that_is_gone),
