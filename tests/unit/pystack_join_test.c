@@ -330,18 +330,26 @@ static void is_no_waiting_task(struct fix *f)
 	       "leaf6 main6 [task main's] [awaiting tasks unknown] loop6");
 }
 
-/* A frame without a code is no name. */
+/* A frame without a code is no name, be it the outermost one or another. */
 static void has_no_code(struct fix *f)
 {
 	struct world *w = f->m.w;
-	raddr coro = a_waiting(f, "outer", 0), frame = coro + f->m.g->frame;
+	raddr inner = a_waiting(f, "inner", 0), coro[] = { inner, a_waiting(f, "outer", inner) };
 
-	if (w->l.lasti_unit)
-		frame = load_u64(world_mem(w, frame));
-	put_awaited(&f->m, f->task, a_task(f, "a", coro));
-	world_put(w, frame, w->l.frame.code, 0, 8);
-	expect(f, PYSTACK_JOINED_PART,
-	       "leaf6 main6 [task main's] [awaiting tasks unknown] loop6");
+	put_awaited(&f->m, f->task, a_task(f, "a", coro[1]));
+	for (size_t i = 0; i < ARRAY_SIZE(coro); i++) {
+		raddr frame = coro[i] + f->m.g->frame;
+		uint64_t code;
+
+		if (w->l.lasti_unit)
+			frame = load_u64(world_mem(w, frame));
+		code = world_get(w, frame, w->l.frame.code);
+		world_put(w, frame, w->l.frame.code, 0, 8);
+		expect(f, PYSTACK_JOINED_PART,
+		       "leaf6 main6 [task main's] [awaiting tasks unknown] loop6");
+		world_put(w, frame, w->l.frame.code, code, 8);
+	}
+	expect(f, PYSTACK_JOINED, "leaf6 main6 [task main's] inner8 outer8 [task a] loop6");
 }
 
 /* A circle of tasks has no end. */
@@ -508,6 +516,19 @@ static void runs_among_many(struct fix *f)
 	assert_int_equal(ret[0], f->task);
 }
 
+/* No loop runs: nothing is read of where their tasks would be. */
+static void runs_among_none(struct fix *f)
+{
+	struct world *w = f->m.w;
+	struct pytasks_place place = { 0 };
+	raddr ret[LOOPS];
+
+	if (in_lists(f))
+		return;
+	world_put(w, world_get(w, f->current, w->l.dict.keys), w->l.dictkeys.n, 0, 8);
+	assert_int_equal(pytasks_running(&w->base, &w->l, f->ts, PID, &place, ret, LOOPS), 0);
+}
+
 /* What was told of lists is not asked again; what was not told is, when a module came, and of
  * another program. */
 static void imports_c_later(struct fix *f)
@@ -569,6 +590,7 @@ static void test_whose(void **state)
 	each(runs_among_others);
 	each(runs_among_too_many);
 	each(runs_among_many);
+	each(runs_among_none);
 	each(modules_are_gone);
 	each(imports_asyncio_later);
 }
