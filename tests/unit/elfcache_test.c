@@ -483,6 +483,20 @@ static void what_is_idle_makes_room(void **state)
 	}
 }
 
+/* One that is larger than all room stays, alone, while nothing else is read. */
+static void one_that_is_too_large(void **state)
+{
+	struct elfcache *c = elfcache_create(1000, false);
+	struct elfcache_elf *e[] = { get(c, 1, 0, 0, "/a"), get(c, 1, 1, 0, "/a") };
+
+	elfcache_give_module(c, e[0], module_of(1001));
+	assert_null(elfcache_module(c, e[1]));
+	assert_non_null(elfcache_module(c, e[0]));
+	elfcache_give_module(c, e[1], module_of(1));
+	assert_null(elfcache_module(c, e[0]));
+	elfcache_destroy(c);
+}
+
 /* Those of e[0] to e[n - 1] that are wanted are read again, in turn; how many were. */
 static unsigned ask_in_turn(struct elfcache *c, struct elfcache_elf **e, const size_t *bytes,
 			    unsigned n, unsigned rounds)
@@ -833,6 +847,50 @@ static void what_was_not_read_does_not_change(void **state)
 	elfcache_destroy(c);
 }
 
+/* What was read is looked at again a tenth of a second later, where it is known when it was
+ * changed. */
+static void when_it_may_have_changed(void **state)
+{
+	enum { CHECK_NS = 100000000, AT = 5 };
+	static const struct elfcache_stamp known = { .bytes = 1, .changed_ns = 1 }, no_time = { 1 };
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+
+	elfcache_note_stamp(e, &known, AT);
+	assert_false(elfcache_may_be_old(e, AT + CHECK_NS)); /* it was not read */
+	elfcache_give_module(c, e, module_of(1));
+	for (uint64_t i = 1; i < 4; i++) {
+		assert_false(elfcache_may_be_old(e, AT + i * CHECK_NS - 1));
+		assert_true(elfcache_may_be_old(e, AT + i * CHECK_NS));
+	}
+	elfcache_note_stamp(e, &no_time, AT);
+	assert_false(elfcache_may_be_old(e, AT + CHECK_NS));
+	elfcache_destroy(c);
+}
+
+/* Another size or another time: it is read anew, as another version, and looked for as often as
+ * one that nobody looked for. */
+static void what_has_changed(void **state)
+{
+	static const struct elfcache_stamp stamps[] = { { 7, 8 }, { 7, 9 }, { 6, 8 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(stamps); i++) {
+		struct elfcache *c = elfcache_create(1 << 20, false);
+		struct elfcache_elf *e = get(c, 1, 1, 0, "/a");
+		uint64_t version = elfcache_version(e);
+
+		elfcache_note_stamp(e, &stamps[0], 0);
+		for (unsigned k = 0; k < MAX_MISSES; k++)
+			elfcache_missed(e);
+		elfcache_give_module(c, e, module_of(1));
+		assert_int_equal(i > 0, elfcache_check(c, e, &stamps[i]));
+		assert_int_equal(i > 0, elfcache_version(e) > version);
+		assert_int_equal(i > 0, elfcache_wants_file(e));
+		assert_int_equal(i > 0, elfcache_facts(c)->dropped);
+		elfcache_destroy(c);
+	}
+}
+
 static void no_elf(void **state)
 {
 	struct elfcache *c = elfcache_create(1 << 20, false);
@@ -897,6 +955,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(oldest_are_dropped),
 		cmocka_unit_test(one_that_grew),
 		cmocka_unit_test(what_is_idle_makes_room),
+		cmocka_unit_test(one_that_is_too_large),
 		cmocka_unit_test(those_in_use_get_room),
 		cmocka_unit_test(those_in_use_later_take_turns),
 		cmocka_unit_test(nothing_made),
@@ -910,6 +969,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(patience_ends, clock_runs),
 		cmocka_unit_test(large_files_take_longer),
 		cmocka_unit_test(what_was_not_read_does_not_change),
+		cmocka_unit_test(when_it_may_have_changed),
+		cmocka_unit_test(what_has_changed),
 		cmocka_unit_test(no_elf),
 		cmocka_unit_test(images),
 	};
