@@ -364,6 +364,28 @@ static void segments(void **state)
 	module_deinit(&t);
 }
 
+/* Places are numbers of 32 bits, from the first segment on. */
+static void far_from_the_first_segment(void **state)
+{
+	const uint64_t base = UINT64_C(1) << 40, far = base + UINT32_MAX;
+	static struct symbols s;
+	static struct file f;
+	struct module t;
+
+	memset(&s, 0, sizeof(s));
+	add(&s, "last", far, 1, STB_GLOBAL, STT_FUNC);
+	add(&s, "beyond", far + 1, 1, STB_GLOBAL, STT_FUNC);
+	begin(&f);
+	f.ph[0].p_vaddr = base;
+	f.ph[1].p_vaddr = far - 15;
+	put_symbols(&f, &s, SHT_SYMTAB);
+	read_file(&f, &t);
+	assert_int_equal(1, t.n_syms);
+	assert_string_equal("last", module_symbol(&t, far));
+	assert_null(module_symbol(&t, far + 1));
+	module_deinit(&t);
+}
+
 /* ---- Stubs ---- */
 
 /* @first: bytes before the stubs in their section. */
@@ -701,6 +723,7 @@ int main(void)
 		cmocka_unit_test(tables),
 		cmocka_unit_test(interpreters),
 		cmocka_unit_test(segments),
+		cmocka_unit_test(far_from_the_first_segment),
 		cmocka_unit_test(stubs),
 		cmocka_unit_test(a_lack_is_not_forgotten),
 		cmocka_unit_test(memory_runs_out),
