@@ -503,6 +503,8 @@ static void test_trampolines(void **state)
 	assert_int_equal(m.end, s.want_hi);
 	assert_int_equal(-ESRCH,
 			 unwinder_code(u, getpid(), m.start + 8, (struct bytes){ code, 64 }));
+	assert_int_equal(-ESRCH,
+			 unwinder_code(u, getpid() + 1, m.start, (struct bytes){ code, 64 }));
 	feed(&file);
 	assert_int_equal(-ESRCH,
 			 unwinder_code(u, getpid(), file.start, (struct bytes){ code, 64 }));
