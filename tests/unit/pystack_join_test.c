@@ -875,9 +875,33 @@ static void has_anchors(struct fix *f)
 	assert_int_equal(r.anchors[1].n, 2 + 5);
 }
 
+/* So do they where the coroutine is the innermost frame. */
+static void has_anchors_of_the_innermost(struct fix *f)
+{
+	const struct pylayout *l = &f->m.w->l;
+	raddr code[4] = { a_function(f, "main") }, instr[4] = { world_instr(f->m.w, code[0], 3) };
+	const char *shims = pyoff_has(l->tstate.base_frame) ? "gsfb" : "gsfs";
+	uint32_t loop = l->owner_shim ? 2 : 1;
+	struct pystack_result r;
+
+	code[loop] = a_function(f, "loop");
+	instr[loop] = world_instr(f->m.w, code[loop], 3);
+	world_stack(f->m.w, f->ts, l->owner_shim ? shims : l->lasti_unit ? "gf" : "Ge", code,
+		    instr);
+	f->task = a_task(f, "main's", coroutine_of(f, f->m.w->frame[0]));
+	put_task(f, 0, f->task);
+	await_many(f, 2, a_waiting(f, "c", 0));
+	r = read_joined(f, false);
+	assert_int_equal(r.n, 2 + 5);
+	assert_int_equal(r.n_anchors, 2);
+	assert_int_equal(r.anchors[0].n, 1 + 5);
+	assert_int_equal(r.anchors[1].n, 2 + 5);
+}
+
 static void test_anchors(void **state)
 {
 	each(has_anchors);
+	each(has_anchors_of_the_innermost);
 }
 
 /* An object of a type with many bases, each in a page of its own. */
