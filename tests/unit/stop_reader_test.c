@@ -428,6 +428,24 @@ static void stops_that_do_not_come(void **state)
 	end_stopping(f, r);
 }
 
+/* A younger one does; on a busy machine not each time, for it grows older. */
+static void samples_that_wait(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+	bool waits = false;
+
+	here = 1;
+	for (int i = 0; i < 100 && !waits; i++) {
+		f->t = now_ns();
+		fake_take(f, (struct fake_event){ 0 });
+		reader_drain(r, 0, false);
+		waits = r->n_pend == 1;
+	}
+	assert_true(waits);
+	end_stopping(f, r);
+}
+
 static void samples_that_wait_too_long(void **state)
 {
 	struct fake *f = *state;
@@ -577,6 +595,7 @@ int main(void)
 		FAKE_TEST(a_stop_that_takes_the_offer),
 		FAKE_TEST(stops_of_a_sample),
 		FAKE_TEST(stops_that_do_not_come),
+		FAKE_TEST(samples_that_wait),
 		FAKE_TEST(samples_that_wait_too_long),
 		FAKE_TEST(costs_of_a_read_before_the_stop),
 		FAKE_TEST(costs_of_a_stop),
