@@ -378,7 +378,7 @@ static enum pystack_end read_state(struct pystack *p, const struct pystack_targe
 	codes_begin(p, t, th);
 	w = pyframe_walk(p->mem, &t->walk, th->tstate, p->walked, p->max_frames - before);
 	/* Below a compiled function there may be nothing. */
-	if (w.end == PYWALK_BROKEN && w.n &&
+	if (w.end == PYWALK_BROKEN &&
 	    (is_compiled(p, t, w.n - 1, true) || begins_thread(p, t, th, &w)))
 		w.end = PYWALK_BOTTOM;
 	/* throw() has linked the last one, and to nothing. */
