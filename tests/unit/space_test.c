@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "unit.h"
@@ -15,6 +16,7 @@
 #include "base/stats.h"
 #include "elf/elfimage.h"
 #include "elf/file_helper.h"
+#include "elf/module.h"
 #include "modules/jit.h"
 #include "modules/space.h"
 #include "modules/space_file.h"
@@ -943,6 +945,58 @@ static void files_of_those_that_stay(void **state)
 	drop_root(root, "a");
 }
 
+/* A file at a path of this machine. */
+static struct elfcache_elf *map_real(struct spaces *s, const char *path, uint64_t time)
+{
+	struct side side = side_of(SIDE_MMAP, getpid(), getpid());
+	struct stat st;
+
+	assert_int_equal(0, stat(path, &st));
+	side.time = time;
+	side.u.mmap.len = PAGE, side.u.mmap.prot = PROT_EXEC, side.u.mmap.ino = st.st_ino;
+	side.u.mmap.maj = major(st.st_dev), side.u.mmap.min = minor(st.st_dev);
+	side.u.mmap.path = path;
+	spaces_side(s, &side);
+	return space_at(spaces_find(s, getpid()), 0)->elf;
+}
+
+/* What is written into a file that was read is noticed as it is mapped again, a tenth of a second
+ * later at the earliest; but only so many are looked at, and none of another machine. */
+static void files_that_change(void **state)
+{
+	enum { MS = 1000000, AGAIN = 100 * MS, EVERY = 20 * MS };
+	const uint64_t second = 1000000000, now = now_ns() + 3600 * second; /* after each change */
+	struct spaces *s = spaces_create(BYTES, 0);
+	char path[] = "/tmp/space_test.XXXXXX";
+	int fd = mkstemp(path);
+	struct elfcache_elf *e;
+	uint64_t version;
+
+	assert_int_equal(1, write(fd, "0", 1));
+	e = map_real(s, path, now);
+	assert_true(elfcache_pending(e));
+	elfcache_close_others(s->elfs);
+	elfcache_give_module(s->elfs, e, calloc(1, sizeof(struct module)));
+	version = elfcache_version(e);
+	assert_int_equal(1, write(fd, "1", 1));
+	assert_ptr_equal(e, map_real(s, path, now + AGAIN - 1));
+	s->elsewhere = true;
+	map_real(s, path, now + AGAIN);
+	s->elsewhere = false;
+	s->check_ns = now + AGAIN + 1;
+	map_real(s, path, now + AGAIN);
+	assert_int_equal(now + AGAIN + 1, s->check_ns);
+	assert_int_equal(version, elfcache_version(e));
+	s->check_ns = now + 2 * AGAIN;
+	map_real(s, path, now + 2 * AGAIN);
+	assert_int_equal(now + 2 * AGAIN + EVERY, s->check_ns);
+	assert_true(elfcache_version(e) > version);
+	assert_true(elfcache_pending(e)); /* it is opened again */
+	close(fd);
+	unlink(path);
+	spaces_destroy(s);
+}
+
 /* An interpreter is read as it is mapped. */
 static void interpreters_are_read_at_once(void **state)
 {
@@ -1190,6 +1244,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(files_without_end),
 		cmocka_unit_test(files_of_those_that_stay),
 		cmocka_unit_test(interpreters_are_read_at_once),
+		cmocka_unit_test(files_that_change),
 		cmocka_unit_test(more_files_than_there_is_room_for),
 		cmocka_unit_test(files_for_others),
 		cmocka_unit_test(files_of_strangers),
