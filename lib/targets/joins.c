@@ -179,8 +179,7 @@ static bool take(struct joins *j, const struct look *l, int code, const struct p
 	if (code == 0) {
 		tracker_found(t, target, p);
 		births_teach(t->births, &target->code, target);
-		tracker_consider(t, target);
-		tracker_tape(t, target);
+		tracker_learnt(t, target);
 		return true;
 	}
 	tracker_note_none(target, code, p, probe_began(l->probe));

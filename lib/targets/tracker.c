@@ -181,8 +181,7 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 		return;
 	}
 	tracker_open(t, child);
-	tracker_consider(t, child);
-	tracker_tape(t, child);
+	tracker_learnt(t, child);
 	if (state == TARGET_PENDING || state == TARGET_STARTING ||
 	    (state == TARGET_PYTHON && tracker_is_stale(t, parent)) ||
 	    (state == TARGET_NOPYTHON && !child->none_ns))

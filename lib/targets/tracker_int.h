@@ -62,6 +62,9 @@ void tracker_consider(struct tracker *t, struct target *target);
 /* Put what the readers know of @target on the tape, if there is one. */
 void tracker_tape(const struct tracker *t, const struct target *target);
 
+/* More is known of @target: both of that. */
+void tracker_learnt(struct tracker *t, struct target *target);
+
 /* Look for @target's interpreter from now on. @fresh: it has just begun, and may not have
  * mapped it yet. 0 or -ENOMEM. */
 int tracker_search(struct tracker *t, struct target *target, bool fresh);

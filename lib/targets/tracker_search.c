@@ -127,6 +127,12 @@ void tracker_tape(const struct tracker *t, const struct target *target)
 		tape_queue_target(target, t->tape, t->stats);
 }
 
+void tracker_learnt(struct tracker *t, struct target *target)
+{
+	tracker_consider(t, target);
+	tracker_tape(t, target);
+}
+
 /* --- searches --- */
 
 int tracker_search(struct tracker *t, struct target *target, bool fresh)
@@ -243,13 +249,11 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 		renew(t, s);
 	target = s->target;
 	tracker_note_none(target, code, p, probe_began(s->probe));
-	tracker_consider(t, target);
-	tracker_tape(t, target);
+	tracker_learnt(t, target);
 	if (code == 0) {
 		found(t, target, p, s->tries >= OTHERS_TRIES);
 		births_teach(t->births, &target->code, target);
-		tracker_consider(t, target);
-		tracker_tape(t, target);
+		tracker_learnt(t, target);
 		if (s->tries < OTHERS_TRIES &&
 		    (tracker_is_stale(t, target) || pyproc_is_pending(p)))
 			return false;
