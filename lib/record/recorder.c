@@ -277,25 +277,25 @@ static void replace_namer(struct recorder *r, pid_t pid)
 		 "a read of process %d hangs: the names of its threads are not read any more",
 		 pid);
 	tracker_hangs(&r->tracker, pid);
-	r->left_pids[r->n_left] = pid;
-	r->left[r->n_left++] = r->namer;
+	r->hung_namers[r->n_hung_namers++] = r->namer;
 	r->namer = NULL;
-	if (r->n_left < ARRAY_SIZE(r->left))
+	if (r->n_hung_namers < ARRAY_SIZE(r->hung_namers))
 		recorder_start_namer(r);
 	else
 		note_say(&r->o.note, "%zu such reads hang: no more names of threads are read",
-			 r->n_left);
+			 r->n_hung_namers);
 }
 
 /* Those that were left behind, once their reads have ended. */
 static void free_namers(struct recorder *r)
 {
-	for (size_t i = r->n_left; i > 0; i--) {
-		if (!namer_returned(r->left[i - 1]))
+	for (size_t i = r->n_hung_namers; i > 0; i--) {
+		pid_t pid = namer_returned(r->hung_namers[i - 1]);
+
+		if (!pid)
 			continue;
-		tracker_returned(&r->tracker, r->left_pids[i - 1]);
-		r->left[i - 1] = r->left[--r->n_left];
-		r->left_pids[i - 1] = r->left_pids[r->n_left];
+		tracker_returned(&r->tracker, pid);
+		r->hung_namers[i - 1] = r->hung_namers[--r->n_hung_namers];
 	}
 }
 
@@ -528,8 +528,8 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 	if (code == 0 && !r->namer_begun)
 		recorder_start_namer(r);
 	namer_stop(r->namer);
-	while (r->n_left > 0)
-		namer_leave(r->left[--r->n_left]);
+	while (r->n_hung_namers > 0)
+		namer_leave(r->hung_namers[--r->n_hung_namers]);
 	if (r->resolver)
 		resolver_stop(r->resolver, &ret->counts);
 	recorder_tell_limits(r);

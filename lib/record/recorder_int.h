@@ -71,9 +71,8 @@ struct recorder {
 	struct queue traced;	  /* the tracer's messages to the control thread */
 	struct queue names;	  /* the namer's */
 	struct namer *namer;
-	struct namer *left[TRACKER_HANGING]; /* whose reads hang, of which processes */
-	pid_t left_pids[TRACKER_HANGING];
-	size_t n_left;
+	struct namer *hung_namers[TRACKER_HANGING]; /* left behind in reads that hang */
+	size_t n_hung_namers;
 	bool namer_begun;
 	uint64_t namer_ns; /* when to begin it, and then to see whether it hangs */
 	struct epoch_user namer_user;

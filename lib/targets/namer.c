@@ -437,12 +437,15 @@ void namer_leave(struct namer *n)
 	drop(n);
 }
 
-bool namer_returned(struct namer *n)
+pid_t namer_returned(struct namer *n)
 {
+	pid_t pid;
+
 	if (sem_trywait(&n->ended) < 0)
-		return false;
+		return 0;
+	pid = n->mem.below.pid;
 	drop(n);
-	return true;
+	return pid;
 }
 
 void namer_stop(struct namer *n)

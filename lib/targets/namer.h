@@ -26,9 +26,9 @@ struct namer *namer_start(struct targets *targets, struct epoch_user *user, stru
  * of the caller's any more. @pid: the process. */
 bool namer_hangs(struct namer *n, pid_t *pid);
 
-/* True: the read of one that hung has ended, and so has its thread. @n is freed then. Control
- * thread. */
-bool namer_returned(struct namer *n);
+/* The read of one that hung has ended, and so has its thread: the process whose memory it was;
+ * @n is freed. 0: not yet. Control thread. */
+pid_t namer_returned(struct namer *n);
 
 /* Frees one that hung, now or once its read ends. Control thread. */
 void namer_leave(struct namer *n);
