@@ -116,7 +116,6 @@ static void read_again(struct elfcache *c, struct elfcache_elf *e, uint64_t took
 	e->state = e->image.at ? ELF_IMAGE : ELF_NO_FILE;
 }
 
-/* Take what was read, once it was. */
 void elfcache_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 {
 	bool done = elfcache_await(c, e, e->later, ms);
@@ -147,7 +146,6 @@ void elfcache_poll(struct elfcache *c, struct elfcache_elf *e, int ms)
 		elfcache_take(c, e, m);
 }
 
-/* Files that took too long, and that nobody may ask for again. */
 void elfcache_poll_slow(struct elfcache *c)
 {
 	for (size_t i = c->n_slow; i > 0; i--)

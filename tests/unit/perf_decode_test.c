@@ -121,6 +121,15 @@ static void sample_with_counts(void **state)
 	}
 }
 
+/* The number of its event, whose it is, and when. */
+static void begin_witness(struct record *r)
+{
+	record_begin(r, PERF_RECORD_SAMPLE, 0);
+	record_u64(r, 7);
+	record_u32(r, 10, 11);
+	record_u64(r, 12345);
+}
+
 /* The witness's, with counts and without; and one that is another event's. */
 static void witness(void **state)
 {
@@ -129,10 +138,7 @@ static void witness(void **state)
 	struct record r;
 
 	for (int read = 0; read < 2; read++) {
-		record_begin(&r, PERF_RECORD_SAMPLE, 0);
-		record_u64(&r, 7);
-		record_u32(&r, 10, 11);
-		record_u64(&r, 12345);
+		begin_witness(&r);
 		if (read)
 			record_add(&r, counts, sizeof(counts));
 		record_u64(&r, PERF_SAMPLE_REGS_ABI_64);
@@ -155,10 +161,7 @@ static void counts_that_are_not_there(void **state)
 	struct perf_sample s;
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_SAMPLE, 0);
-	record_u64(&r, 7);
-	record_u32(&r, 10, 11);
-	record_u64(&r, 12345);
+	begin_witness(&r);
 	record_u64(&r, 1);
 	record_u64(&r, 5000);
 	record_u64(&r, 4000);
@@ -346,10 +349,7 @@ static void cut_witness(void **state)
 	struct perf_sample s;
 	struct record r;
 
-	record_begin(&r, PERF_RECORD_SAMPLE, 0);
-	record_u64(&r, 7);
-	record_u32(&r, 10, 11);
-	record_u64(&r, 12345);
+	begin_witness(&r);
 	record_u64(&r, PERF_SAMPLE_REGS_ABI_NONE);
 	for (size_t n = r.n; n >= sizeof(struct perf_event_header); n--) {
 		record_header(&r)->size = (uint16_t)n;

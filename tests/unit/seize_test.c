@@ -138,10 +138,9 @@ static void one_that_has_ended(void **state)
 	assert_string_equal(err.text, "");
 }
 
-static void one_that_may_not_be_had(void **state)
+/* Until it is killed. */
+static pid_t one_that_waits(void)
 {
-	struct err err = { 0 };
-	char want[64];
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -149,6 +148,15 @@ static void one_that_may_not_be_had(void **state)
 		for (;;)
 			pause();
 	}
+	return pid;
+}
+
+static void one_that_may_not_be_had(void **state)
+{
+	struct err err = { 0 };
+	char want[64];
+	pid_t pid = one_that_waits();
+
 	kernel.code = EACCES;
 	snprintf(want, sizeof(want), "not permitted to trace thread %d (%s): ", pid,
 		 strerror(EACCES));
@@ -264,13 +272,8 @@ static void later(void **state)
 static void one_that_ended_meanwhile_is_told(void **state)
 {
 	struct err err = { 0 };
-	pid_t pid = fork();
+	pid_t pid = one_that_waits();
 
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
 	kernel.hangs = UINT_MAX;
 	assert_int_equal(seizer_seize(*state, pid, &err), -EAGAIN);
 	kill(pid, SIGKILL);

@@ -347,8 +347,8 @@ static void what_no_demangler_knows(void **state)
 /* Who is asked, and what comes back. */
 struct asked {
 	unsigned times;
-	ssize_t answer; /* 0 or less; else "x", ... */
-	bool fills;	/* ... as often as there is room for */
+	ssize_t answer; /* 0 or less; else "x" is the name */
+	bool fills;	/* the name is "x" as often as there is room for */
 	char raw[SYMNAMES_RAW];
 };
 
