@@ -82,14 +82,16 @@ def test_a_uprobe_on_any_instruction_is_exact(py, capture):
     if capture == "preempt":
         harness.need_fifo()
     target = Target(py, "probed.py", extensions=("probed",))
-    names, sure = target.info["names"], collections.Counter()
+    names, sure, runs = target.info["names"], collections.Counter(), []
     for first in range(0, len(names), MAX_EVENTS):
         events = ["uprobe:%s:%s" % (target.info["file"], name) for name in names[first:first + MAX_EVENTS]]
-        _, stacks = record(target, ",".join(events), "--capture", capture)
+        run, stacks = record(target, ",".join(events), "--capture", capture)
+        equal(run.n("samples"), CYCLES * len(events), "samples of %s" % run)
+        runs.append(str(run))
         sure += sum((collections.Counter({frames[-1]: n}) for frames, n in harness.sure(stacks)), collections.Counter())
-    check(max(sure.values()) <= CYCLES, "more than the %d that happened: %s", CYCLES, sure)
+    check(all(n <= CYCLES for n in sure.values()), "more than the %d that happened: %s", CYCLES, sure)
     few = [name for name in names if sure[name] < tolerances.EXACT_CHILDREN * CYCLES]  # a busy host makes some of each late
-    enough(not few, "want %d each: %s", CYCLES, {name: sure[name] for name in few})
+    enough(not few, "want %d each: %s, %s", CYCLES, {name: sure[name] for name in few}, "\n".join(runs))
     return "%d functions" % len(names)
 
 
