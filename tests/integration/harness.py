@@ -524,22 +524,29 @@ def module_file(py, name):
 
 
 def extension(py, name, where=None, flags=()):
-    """Builds tests/targets/NAME.c for a Python, once, or with more flags; the folder it lies in."""
+    """Builds tests/targets/NAME.c for a Python, or with more flags; the folder it lies in. Once for all tests that run beside
+    each other: a second file of the name would not be the one that a target has mapped."""
     source = os.path.join(TARGETS, name + ".c")
     out = where or os.path.join(BUILD, "targets", py.tag + "".join(flags))
     # Without the GIL there is no limited API.
     flags = list(flags) + (["-DNO_LIMITED_API"] if py.is_free_threaded() else [])
     module = os.path.join(out, module_file(py, name))
-    if not os.path.exists(module) or os.path.getmtime(module) < os.path.getmtime(source):
-        os.makedirs(out, exist_ok=True)
-        include = py.include()
-        if not os.path.exists(os.path.join(include, "Python.h")):
-            include = sysconfig.get_path("include")
-        scratch = "%s.%d" % (module, os.getpid())
-        subprocess.run(["cc", "-O2", "-g", "-fPIC", "-shared", "-fno-ipa-icf", "-Wall", "-Wextra", "-Werror",
-                        "-Wno-cast-function-type", "-I", include, source, "-o", scratch] + flags, check=True)
-        os.rename(scratch, module)
+    os.makedirs(out, exist_ok=True)
+    with open(module + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(module) or os.path.getmtime(module) < os.path.getmtime(source):
+            compile_extension(py, source, module, flags)
     return out
+
+
+def compile_extension(py, source, module, flags):
+    include = py.include()
+    if not os.path.exists(os.path.join(include, "Python.h")):
+        include = sysconfig.get_path("include")
+    scratch = "%s.%d" % (module, os.getpid())
+    subprocess.run(["cc", "-O2", "-g", "-fPIC", "-shared", "-fno-ipa-icf", "-Wall", "-Wextra", "-Werror",
+                    "-Wno-cast-function-type", "-I", include, source, "-o", scratch] + flags, check=True)
+    os.rename(scratch, module)
 
 
 def embedding(py, name):

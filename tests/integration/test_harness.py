@@ -5,6 +5,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent import futures
+from unittest import mock
 
 import harness
 from harness import check, equal
@@ -220,3 +222,25 @@ def test_what_is_left_in_a_process_is_seen(what):
         harness.start([harness.need_command("strace"), "-qq", "-e", "trace=none", "-p", str(process.pid)])
     harness.until(lambda: what in harness.left(process.pid) and bool(what) == bool(harness.left(process.pid)),
                   "%r is seen" % what)
+
+
+SLOW_CC = """#!/bin/sh
+sleep 0.3
+exec %s "$@"
+"""
+
+
+@harness.one_python
+def test_a_module_is_built_once_for_all_who_want_it(py):
+    """Also where two want it at once: each finds the file that is there at the end."""
+    where, commands = harness.folder(), harness.folder()
+    with open(os.path.join(commands, "cc"), "w") as file:
+        os.fchmod(file.fileno(), 0o755)
+        file.write(SLOW_CC % harness.need_command("cc"))
+
+    def number(_):
+        return os.stat(os.path.join(harness.extension(py, "probed", where), harness.module_file(py, "probed"))).st_ino
+
+    with mock.patch.dict(os.environ, PATH=commands + ":" + os.environ["PATH"]), futures.ThreadPoolExecutor(2) as two:
+        numbers = set(two.map(number, range(2)))
+    equal(numbers, {number(0)}, "the file's numbers")
