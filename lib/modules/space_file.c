@@ -146,11 +146,10 @@ static void opening_run(void *arg)
 {
 	struct opening *o = arg;
 
-	if (!o->elsewhere) {
+	if (!o->elsewhere)
 		open_mapped(o);
-	} else if (o->root >= 0) {
+	else
 		o->fd = rootfile_open(o->root, o->path);
-	}
 	if (o->fd < 0)
 		return;
 	if (o->n) {

@@ -213,7 +213,7 @@ static void look_at_callbacks(struct search *s, raddr future)
 
 	if (first)
 		look_at_callback(s, first);
-	if (!list || !is_a(s, list, "list"))
+	if (!is_a(s, list, "list"))
 		return;
 	n = read_in(s, list, VAR_SIZE);
 	items = read_in(s, list, LIST_ITEMS);

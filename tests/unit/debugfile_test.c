@@ -151,6 +151,26 @@ static void test_mini(void **state)
 	check(p, xz_built);
 }
 
+/* It takes nothing from what .dynsym tells. */
+static void test_mini_that_is_no_elf(void **state)
+{
+	struct place *p = *state;
+	struct module without, t;
+
+	need_tools();
+	strip(p, NULL);
+	read_stripped(p, &without);
+	sh("cd %s && echo no ELF > mini && xz mini && "
+	   "objcopy --add-section .gnu_debugdata=mini.xz opt/app/prog",
+	   p->root);
+	read_stripped(p, &t);
+	assert_true(t.stripped);
+	assert_true(t.n_syms > 0);
+	assert_int_equal(without.n_syms, t.n_syms);
+	module_deinit(&t);
+	module_deinit(&without);
+}
+
 /* Where there is a debug file .gnu_debugdata, whose names begin with "mini_" here, is not looked at. */
 static void test_mini_beside_a_debug_file(void **state)
 {
@@ -368,6 +388,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_large_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mini, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_mini_that_is_no_elf, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mini_beside_a_debug_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flips, setup, teardown),

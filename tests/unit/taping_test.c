@@ -138,6 +138,7 @@ static void chosen_threads(void **state)
 	struct chunks *c;
 
 	f->c.child = 4711;
+	f->c.max_frames = 511;
 	c = tape(f);
 	assert_false(tape_field(c->last[TAPE_SETTINGS], TAPE_TIDS, &found));
 	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_CHILD, MISSING), 4711);
@@ -145,7 +146,7 @@ static void chosen_threads(void **state)
 	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_SAMPLE_TYPE, MISSING),
 			 f->c.sample_type);
 	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_STACK_BYTES, MISSING), FAKE_STACK);
-	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_MAX_FRAMES, MISSING), 512);
+	assert_int_equal(tape_get(c->last[TAPE_SETTINGS], TAPE_MAX_FRAMES, MISSING), 511);
 	free(c);
 	f->c.tids = tids;
 	f->c.n_tids = ARRAY_SIZE(tids);
