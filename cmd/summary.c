@@ -72,7 +72,7 @@ static void print_file(const char *path, const struct sink_ops *format, bool emp
 	struct stat st, second;
 	char also[512] = "";
 
-	if (!strcmp(path, "-") || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+	if (!strcmp(path, "-") || lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
 	if (format->beside && asprintf(&beside, "%s%s", path, format->beside) >= 0 &&
 	    stat(beside, &second) == 0)

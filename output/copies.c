@@ -17,12 +17,13 @@
 
 enum { FIRST_MS = 250, SHARE = 50, /* one part in so many of the time */ MS = 1000000 };
 
-/* Where @s's file can be replaced: whoever holds it under another name keeps the old one, and
- * whose it is stays. */
+/* Where @s's file can be replaced: whoever holds it under another name keeps the old one,
+ * whose it is stays, and what somebody else put in its place is not ours to replace. */
 static bool is_replaceable(const struct sink *s, struct stat *st)
 {
 	return s->folder >= 0 && fstat(s->fd, st) == 0 && S_ISREG(st->st_mode) &&
-	       st->st_nlink == 1 && st->st_uid == geteuid();
+	       st->st_nlink == 1 && st->st_uid == geteuid() &&
+	       outfile_named(s->folder, base_name(s->path), s->fd) != -EEXIST;
 }
 
 /* All that is known so far, into @out. */

@@ -4,7 +4,7 @@
  * a whole copy takes the file's place every few seconds.
  *
  * A copy is written beside the file, as ".NAME.PID.N", and renamed. It costs a fiftieth of the
- * time. Only a regular file of ours is replaced.
+ * time. Only a regular file of ours is replaced, and nothing that took its name.
  */
 #ifndef OUTPUT_COPIES_H
 #define OUTPUT_COPIES_H

@@ -149,6 +149,17 @@ static int open_device(int folder, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+int outfile_named(int folder, const char *name, int fd)
+{
+	struct stat own, st;
+
+	if (fstat(fd, &own))
+		return 0;
+	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? -ENOENT : 0;
+	return st.st_dev == own.st_dev && st.st_ino == own.st_ino ? 0 : -EEXIST;
+}
+
 int outfile_fresh(int folder, const char *name, mode_t mode, char ret[NAME_MAX + 1])
 {
 	int fd = -1;

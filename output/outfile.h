@@ -33,6 +33,10 @@ int outfile_may_open(const char *path, const char *beside, struct err *err);
 int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
 		 const char *beside, struct err *err);
 
+/* What became of the name @name in @folder: 0, it is of the file that @fd has open; -ENOENT, of
+ * none; -EEXIST, of another one. */
+int outfile_named(int folder, const char *name, int fd);
+
 /* Unlink what outfile_fresh() made for @name in @folder in processes that are no more: they
  * were killed. */
 void outfile_clean(int folder, const char *name);

@@ -272,8 +272,8 @@ static int begin_head(struct sink *s)
 static int begin_file(struct sink *s)
 {
 	struct perf_data *d = s->priv;
-	bool stream =
-		!strcmp(s->path, "-") || (lseek(s->fd, 0, SEEK_CUR) < 0 && errno == ESPIPE);
+	/* What has no name has no place for its symbols beside it. */
+	bool stream = s->folder < 0 || (lseek(s->fd, 0, SEEK_CUR) < 0 && errno == ESPIPE);
 	struct stat st;
 	int ret;
 

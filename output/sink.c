@@ -80,9 +80,21 @@ static int sink_sent(void *arg)
 	return strcmp(s->path, "-") ? close(s->fd) : 0;
 }
 
+/* What a link in /dev leads to has its name elsewhere, or none. */
+static void forget_folder_of_link(struct sink *s, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISLNK(st.st_mode))
+		return;
+	close(s->folder);
+	s->folder = -1;
+}
+
 static int sink_open_fd(struct sink *s, struct err *err)
 {
 	const char *name;
+	int fd;
 
 	if (!strcmp(s->path, "-"))
 		return STDOUT_FILENO;
@@ -90,8 +102,11 @@ static int sink_open_fd(struct sink *s, struct err *err)
 	if (s->folder < 0)
 		return s->folder;
 	/* readable too: perf.data is patched at the end */
-	return outfile_open(s->folder, name, s->path, sink_mode(s->ops),
-			    s->ops->needs & SINK_KEEPS_OLD, s->ops->beside, err);
+	fd = outfile_open(s->folder, name, s->path, sink_mode(s->ops),
+			  s->ops->needs & SINK_KEEPS_OLD, s->ops->beside, err);
+	if (fd >= 0)
+		forget_folder_of_link(s, name);
+	return fd;
 }
 
 static bool is_unfit(const struct sink_ops *ops, int fd, struct err *err)
@@ -231,20 +246,20 @@ static void note_lacking(const struct sink *s)
 		STATS_ADD(stats, unwritten, s->lacking - before);
 }
 
-/* By somebody else, with its folder or alone. */
-static bool is_removed(const struct sink *s)
+/* Somebody else took its name, which *@err says: 0, or -errno. */
+static int look_at_name(const struct sink *s, struct err *err)
 {
-	struct stat st;
+	int ret = s->folder < 0 ? 0 : outfile_named(s->folder, base_name(s->path), s->fd);
 
-	return s->folder >= 0 &&
-	       fstatat(s->folder, base_name(s->path), &st, AT_SYMLINK_NOFOLLOW) &&
-	       errno == ENOENT;
+	return ret ? err_set(err, ret, "%s was %s while it was written", s->path,
+			     ret == -ENOENT ? "removed" : "replaced by another file") :
+		     0;
 }
 
 int sink_close(struct sink *s, struct err *err)
 {
 	struct err why = {};
-	int ret;
+	int ret, lost;
 
 	if (!s->out)
 		return 0;
@@ -255,12 +270,12 @@ int sink_close(struct sink *s, struct err *err)
 		s->failed = ret;
 	if (fflush(s->out) && !s->failed)
 		s->failed = -errno;
+	lost = look_at_name(s, &why);
 	if (fclose(s->out) && !s->failed)
 		s->failed = -errno;
 	s->out = NULL;
-	if (is_removed(s))
-		s->failed = err_set(&why, -ENOENT, "%s was removed while it was written",
-				    sink_called(s));
+	if (lost)
+		s->failed = lost;
 	if (s->failed && s->is_whole)
 		s->lacking = sink_taken(s) - s->copied;
 	else if (s->failed && s->ops->copy && !(s->ops->needs & SINK_IS_LINES))

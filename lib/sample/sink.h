@@ -64,7 +64,7 @@ struct sink {
 	const struct sink_ops *ops;
 	const struct session *session; /* borrowed */
 	const char *path;	       /* "-" is stdout; NULL: it is no output */
-	int folder;		       /* where @path's file is; O_PATH, owned; -1: none */
+	int folder;		       /* where @path's file is; O_PATH, owned; -1: it has no name */
 	FILE *out;		       /* owned */
 	char *buffer;		       /* of @out, SINK_BUFFER bytes */
 	int fd;			       /* what @out writes to */

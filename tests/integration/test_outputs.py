@@ -247,6 +247,32 @@ def test_devices_and_fifos_are_named_on_purpose(py):
     recorded(target, "/dev/null", "--format", "folded").ok()
 
 
+DEVICES = """mount -t tmpfs -o mode=755 none /dev && mknod -m 666 /dev/null c 1 3 && ln -s /proc/self/fd /dev/fd &&
+ln -s /proc/self/fd/1 /dev/stdout && "$@" > out && test -L /dev/stdout && ls -A /dev > left"""
+
+
+@harness.one_python
+def test_the_file_that_a_device_leads_to_is_written_in_its_place(py):
+    """As root, for whom /dev is a folder like others, here one of its own; the kinds that are written whole, and perf's, whose
+    symbols go where those of a stream do."""
+    need_root()
+    harness.need_command("unshare")
+    target, home = Target(py, "groundtruth.py"), harness.folder()
+    harness.write(os.path.join(home, "a.folded"), "p-1;main (app.py:1) 3\n")
+
+    def to_stdout(*words):
+        run = pysampled(*words, "-o", "/dev/stdout", home=home, wrapper=("unshare", "-m", "sh", "-c", DEVICES, "sh")).ok()
+        with open(os.path.join(home, "left")) as file:
+            equal(file.read().split(), ["fd", "null", "stdout"], "files in /dev")
+        check("next: " not in run.err, "what is said of a device: %s", run)
+    to_stdout("convert", "a.folded", "--format", "folded")
+    holds(os.path.join(home, "out"), "p-1;main (app.py:1) 3\n")
+    for format in "folded", "perf":
+        to_stdout("-p", target.pid, "-F", 499, "-d", 1, "--format", format)
+        rows = json.loads(pysampled("report", "out", "--json", home=home).ok().out)["rows"]
+        check(any(re.match(r"[fg]_\d\d", row["name"]) for row in rows), "names of %s: %s", format, rows)
+
+
 FUNCTIONS = """
 source = "\\n".join("def function_with_a_name_%d(n):\\n for i in range(300): n += i\\n return n" % i for i in range(1000))
 names = {}

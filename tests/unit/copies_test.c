@@ -193,6 +193,61 @@ static void a_file_of_two_names_is_written_in_its_place(void **state)
 	(void)state;
 }
 
+/* Another recording of that name, or who moved ours away and made one: what is theirs stays. */
+static void a_file_that_took_the_place_is_not_replaced(void **state)
+{
+	struct fixture f;
+	struct err err;
+	char moved[160];
+	FILE *other;
+
+	begin(&f, "x.folded", 1000);
+	snprintf(moved, sizeof(moved), "%s/moved", f.folder);
+	assert_int_equal(rename(f.path, moved), 0);
+	other = fopen(f.path, "w");
+	assert_non_null(other);
+	fputs("theirs\n", other);
+	fclose(other);
+	put(&f, 7);
+	round_is_over(&f);
+	assert_string_equal(text(&f), "theirs\n");
+	assert_int_equal(sink_close(&f.sink, &err), -EEXIST);
+	assert_non_null(strstr(err.text, "x.folded was replaced by another file"));
+	assert_string_equal(text(&f), "theirs\n");
+	assert_int_equal(rename(moved, f.path), 0);
+	assert_string_equal(text(&f), "?-10;spin (work.py:7) 1\n");
+	end(&f);
+	(void)state;
+}
+
+/* Its own name is somewhere else, and its symbols have no place beside it. */
+static void a_file_that_a_device_leads_to_keeps_its_place(void **state)
+{
+	struct fixture f;
+	struct err err;
+	struct stat before, after;
+	char path[64];
+	int fd;
+
+	begin(&f, "x.folded", 1000);
+	assert_int_equal(sink_close(&f.sink, &err), 0);
+	fd = open(f.path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(fstat(fd, &before), 0);
+	snprintf(path, sizeof(path), "/dev/fd/%d", fd);
+	assert_int_equal(
+		sink_open(&f.sink, sink_pick("folded", path), path, &f.session, &err), 0);
+	assert_int_equal(f.sink.folder, -1);
+	put(&f, 7);
+	round_is_over(&f);
+	assert_int_equal(sink_close(&f.sink, &err), 0);
+	assert_string_equal(text(&f), "?-10;spin (work.py:7) 1\n");
+	assert_int_equal(stat(f.path, &after), 0);
+	assert_int_equal(after.st_ino, before.st_ino);
+	close(fd);
+	end(&f);
+	(void)state;
+}
+
 /* Files may have so many bytes from now on, or as many as may be had. */
 static void limit(rlim_t bytes)
 {
@@ -276,6 +331,8 @@ int main(void)
 		cmocka_unit_test(stacks_without_a_frame_are_written),
 		cmocka_unit_test(without_a_time_it_is_written_at_the_end),
 		cmocka_unit_test(a_file_of_two_names_is_written_in_its_place),
+		cmocka_unit_test(a_file_that_took_the_place_is_not_replaced),
+		cmocka_unit_test(a_file_that_a_device_leads_to_keeps_its_place),
 		cmocka_unit_test(without_room_the_last_copy_stays),
 		cmocka_unit_test(left_copies_go),
 		cmocka_unit_test(without_room_for_any_copy_whole_lines_stay),
