@@ -33,6 +33,7 @@ struct child {
 	int go;	    /* write a byte: exec; close: give up */
 	int failed; /* the errno of its exec comes out here */
 	int end;    /* as wait(2) tells it; -1: to be waited for */
+	bool begun; /* it was told to go */
 };
 
 static void print_note(void *arg, const char *text)
@@ -84,7 +85,7 @@ struct begun {
 	const struct record_options *o;
 	const struct session *session;
 	const struct recorder *rec;
-	const struct child *child;
+	struct child *child;
 	const struct sink *hottest;
 	bool told; /* what a person wants to see is printed */
 };
@@ -93,10 +94,11 @@ struct begun {
 static void started(void *arg)
 {
 	const struct begun *b = arg;
-	const struct child *c = b->child;
+	struct child *c = b->child;
 
 	summary_begin(b->o, b->session, b->rec);
 	harden_thread(HARDEN_CONTROL, c->pid);
+	c->begun = true;
 	if (c->pid && write(c->go, "x", 1) < 0)
 		kill(c->pid, SIGTERM);
 }
@@ -344,7 +346,7 @@ int cmd_record(int argc, char **argv)
 	struct child child = { .go = -1, .failed = -1, .end = -1 };
 	/* First of all: no signal ends us by its default. */
 	struct stop stop = { .fd = open_stop() };
-	int r = options_parse(&o, argc, argv);
+	int r = options_parse(&o, argc, argv), status = EXIT_OWN_FAILURE;
 	struct file_helper *files;
 	struct err err;
 
@@ -371,10 +373,11 @@ int cmd_record(int argc, char **argv)
 	file_helper_end(files);
 	if (!o.command)
 		return r;
-	if (r != EXIT_DONE) {
+	if (!child.begun) {
 		close(child.go);
 		waitpid(child.pid, NULL, WNOHANG);
-		return r == EXIT_FAILED ? EXIT_OWN_FAILURE : r;
+	} else {
+		status = child_status(&child, o.command[0]);
 	}
-	return child_status(&child, o.command[0]);
+	return r == EXIT_FAILED ? EXIT_OWN_FAILURE : r != EXIT_DONE ? r : status;
 }

@@ -56,6 +56,27 @@ def test_the_summary_comes_last():
     check(lines[-1].startswith("samples="), "%s", lines[-2:])
 
 
+# Goes on until it is told to end, and leaves a mark.
+GOES_ON = """import os, time
+end = time.monotonic() + 60
+while not os.path.exists("go") and time.monotonic() < end:
+    sum(range(1000))
+time.sleep(1)
+open("done", "w").close()"""
+
+
+@one_python
+def test_it_is_waited_for_though_an_output_failed(py):
+    need_start()
+    harness.need_root()
+    out = os.path.join(harness.small_disk(64), "x.data")
+    recorder = harness.Recorder("-F", 4999, "-o", out, "--", *py.command(), "-c", GOES_ON)
+    harness.until(lambda: "waiting for" in recorder.text(1), "the recording is over")
+    harness.write(os.path.join(recorder.home, "go"), "")
+    recorder.wait().ok(125)
+    check(os.path.exists(os.path.join(recorder.home, "done")), "the command was left alone")
+
+
 def test_a_command_that_is_no_program():
     need_start()
     path = os.path.join(harness.folder(), "text")
