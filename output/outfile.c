@@ -312,16 +312,38 @@ static void move_old_beside(int folder, const char *name, const char *old, const
 	renameat(folder, from, folder, to);
 }
 
-/* perf moves its last recording out of the way, and so do we. */
-static void move_old(int folder, const char *name, const char *beside)
+/* What the last recording is called. 0, or why it can't be kept so, as far as that can be told
+ * without doing it: -errno. */
+static int name_old(int folder, const char *name, char ret[NAME_MAX + 1])
+{
+	struct stat st;
+
+	if (snprintf(ret, NAME_MAX + 1, "%s.old", name) > NAME_MAX)
+		return -ENAMETOOLONG;
+	return fstatat(folder, ret, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) ?
+		       -EISDIR :
+		       0;
+}
+
+static int not_kept(const char *path, int why, struct err *err)
+{
+	return err_set(err, why,
+		       "opening %s: the recording that is there can't be kept as %s.old: %s; "
+		       "move one of them away",
+		       path, path, strerror(-why));
+}
+
+/* perf moves its last recording out of the way, and so do we. 0 or -errno: it is where it was. */
+static int move_old(int folder, const char *name, const char *beside)
 {
 	char old[NAME_MAX + 1];
+	int ret = name_old(folder, name, old);
 
-	if (snprintf(old, sizeof(old), "%s.old", name) >= (int)sizeof(old) ||
-	    renameat(folder, name, folder, old))
-		unlinkat(folder, name, 0);
-	else if (beside)
+	if (!ret && renameat(folder, name, folder, old))
+		ret = -errno;
+	if (!ret && beside)
 		move_old_beside(folder, name, old, beside);
+	return ret;
 }
 
 /* What stands where a file is to be written. */
@@ -329,10 +351,11 @@ struct place {
 	struct stat st;
 	bool shared; /* others can write in its folder */
 	bool is_there, is_device;
+	bool is_kept; /* it becomes NAME.old */
 };
 
-static int look_at_place(int folder, const char *name, const char *path, const char *beside,
-			 struct place *ret, struct err *err)
+static int look_at_place(int folder, const char *name, const char *path, bool keep_old,
+			 const char *beside, struct place *ret, struct err *err)
 {
 	const char *why = NULL;
 	struct stat dir;
@@ -343,6 +366,7 @@ static int look_at_place(int folder, const char *name, const char *path, const c
 	ret->is_there = fstatat(folder, name, &ret->st, AT_SYMLINK_NOFOLLOW) == 0;
 	ret->is_device = ret->is_there && !ret->shared && !strncmp(path, "/dev/", 5) &&
 			 !S_ISREG(ret->st.st_mode);
+	ret->is_kept = keep_old && ret->is_there && ret->st.st_size && !ret->is_device;
 	if (ret->is_there && !ret->is_device)
 		why = refusal(&ret->st, ret->shared);
 	if (!why && beside && !ret->is_device)
@@ -350,14 +374,17 @@ static int look_at_place(int folder, const char *name, const char *path, const c
 	return why ? err_set(err, -EPERM, "opening %s: %s", path, why) : 0;
 }
 
-int outfile_may_open(const char *path, const char *beside, struct err *err)
+int outfile_may_open(const char *path, bool keep_old, const char *beside, struct err *err)
 {
+	char old[NAME_MAX + 1];
 	const char *name;
 	struct place p;
-	int folder = outfile_folder(path, &name, err), ret = MIN(folder, 0);
+	int folder = outfile_folder(path, &name, err), ret = MIN(folder, 0), why;
 
 	if (!ret)
-		ret = look_at_place(folder, name, path, beside, &p, err);
+		ret = look_at_place(folder, name, path, keep_old, beside, &p, err);
+	if (!ret && p.is_kept && (why = name_old(folder, name, old)))
+		ret = not_kept(path, why, err);
 	if (!ret && faccessat(folder, p.is_there ? name : ".", W_OK, 0))
 		ret = err_set(err, -errno, "opening %s: %s", path, strerror(errno));
 	base_close(&folder);
@@ -368,12 +395,12 @@ int outfile_open(int folder, const char *name, const char *path, mode_t mode, bo
 		 const char *beside, struct err *err)
 {
 	struct place p;
-	int fd = look_at_place(folder, name, path, beside, &p, err);
+	int fd = look_at_place(folder, name, path, keep_old, beside, &p, err);
 
+	if (!fd && p.is_kept && (fd = move_old(folder, name, beside)))
+		return not_kept(path, fd, err);
 	if (fd < 0)
 		return fd;
-	if (keep_old && p.is_there && p.st.st_size && !p.is_device)
-		move_old(folder, name, beside);
 	fd = p.is_device ? open_device(folder, name) :
 			   open_regular(folder, name, mode, p.shared);
 	if (fd >= 0)

@@ -21,14 +21,15 @@
  * there; or -errno with a sentence. */
 int outfile_folder(const char *path, const char **name, struct err *err);
 
-/* Nothing stands in the way of outfile_open() of @path with @beside, as far as that can be told
+/* Nothing stands in the way of outfile_open() of @path with the same, as far as that can be told
  * without writing: 0, or -errno with a sentence. */
-int outfile_may_open(const char *path, const char *beside, struct err *err);
+int outfile_may_open(const char *path, bool keep_old, const char *beside, struct err *err);
 
 /* Open the file @name in @folder, empty, for reading too where that is possible; a regular
  * file is created with @mode less the umask. With @keep_old, what is not empty there becomes
  * NAME.old. @beside: ".FOLDER/FILE" of the file that goes with it, in the folder NAME.FOLDER,
  * which becomes NAME.old.FOLDER; or NULL.
+ * Where it can't be kept so, it stays as it is, and nothing is opened.
  * @path is for sentences. A descriptor, or -errno with a sentence. */
 int outfile_open(int folder, const char *name, const char *path, mode_t mode, bool keep_old,
 		 const char *beside, struct err *err);

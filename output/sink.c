@@ -121,7 +121,7 @@ int sink_may_open(const struct sink_ops *ops, const char *path, struct err *err)
 {
 	if (!strcmp(path, "-"))
 		return is_unfit(ops, STDOUT_FILENO, err) ? err->code : 0;
-	return outfile_may_open(path, ops->beside, err);
+	return outfile_may_open(path, ops->needs & SINK_KEEPS_OLD, ops->beside, err);
 }
 
 static int sink_open_file(struct sink *s, struct err *err)

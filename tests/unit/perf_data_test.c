@@ -643,6 +643,29 @@ static void old_recording_is_kept(void **state)
 	drop(&f);
 }
 
+static void what_cannot_be_kept_as_the_old_one_stays(void **state)
+{
+	struct err err = {};
+	struct fixture f;
+	char old[256];
+	unsigned char *now;
+	size_t n;
+
+	begin(&f, 1);
+	put(&f, sample, &python, 1);
+	end(&f);
+	snprintf(old, sizeof(old), "%s.old", f.path);
+	assert_int_equal(mkdir(old, 0700), 0);
+	assert_int_equal(sink_may_open(f.sink.ops, f.path, &err), -EISDIR);
+	assert_int_equal(sink_open(&f.sink, f.sink.ops, f.path, &f.session, &err), -EISDIR);
+	assert_non_null(strstr(err.text, "can't be kept as"));
+	now = slurp(f.path, &n);
+	assert_int_equal(n, f.n);
+	assert_memory_equal(now, f.file, n);
+	free(now);
+	drop(&f);
+}
+
 static void of_nothing_is_readable(void **state)
 {
 	struct fixture f;
@@ -824,6 +847,7 @@ int main(void)
 		cmocka_unit_test(cache_is_bounded),
 		cmocka_unit_test(no_home_is_made),
 		cmocka_unit_test(old_recording_is_kept),
+		cmocka_unit_test(what_cannot_be_kept_as_the_old_one_stays),
 		cmocka_unit_test(of_nothing_is_readable),
 		cmocka_unit_test(readable_between_rounds),
 		cmocka_unit_test(readable_when_the_disk_is_full),
