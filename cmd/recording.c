@@ -41,9 +41,11 @@ int recording_guard(bool writes)
 
 int recording_apart(const char *path, const char *out)
 {
+	bool piped = !strcmp(path, "-");
 	struct stat in, into;
-	bool same = (strcmp(path, "-") && !strcmp(path, out)) ||
-		    (!stat(path, &in) && !stat(out, &into) && in.st_dev == into.st_dev &&
+	bool same = (!piped && !strcmp(path, out)) ||
+		    (!(piped ? fstat(STDIN_FILENO, &in) : stat(path, &in)) &&
+		     S_ISREG(in.st_mode) && !stat(out, &into) && in.st_dev == into.st_dev &&
 		     in.st_ino == into.st_ino);
 
 	return same ? cmd_fail(EXIT_USAGE, "'%s' is both what is read and what is written", out) :

@@ -1009,11 +1009,12 @@ def test_convert_does_not_write_over_what_it_reads():
     with open(path, "w") as file:
         file.write(text)
     os.link(path, link)
-    for out in (path, os.path.join(home, ".", "a.folded"), link):
-        run = pysampled("convert", path, "-o", out).ok(2)
-        check("both what is read" in run.err, "not told: %s", run.err)
-        with open(path) as file:
-            equal(file.read(), text, "the recording")
+    for name in path, "-":
+        for out in (path, os.path.join(home, ".", "a.folded"), link):
+            with open(path) as file:
+                run = pysampled("convert", name, "-o", out, stdin=file).ok(2)
+            check("both what is read" in run.err, "not told: %s", run.err)
+            holds(path, text)
 
 
 def test_diff_does_not_write_over_what_it_reads():
