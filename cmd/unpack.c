@@ -53,12 +53,12 @@ static int identify(struct bytes image, struct buildid *id)
 	return ret;
 }
 
-/* The symbol file in the recording, malloc'ed, and its build-id. An exit code, not EXIT_DONE
- * after a sentence. */
-static int take_out(const char *path, struct bytes *image, struct buildid *id)
+/* The symbol file in the recording, malloc'ed, and its build-id. @h is to be emptied in any case.
+ * An exit code, not EXIT_DONE after a sentence. */
+static int take_out(const char *path, struct perf_head *h, struct bytes *image,
+		    struct buildid *id)
 {
 	_cleanup_fclose_ FILE *in = fopen(path, "re");
-	struct perf_head h;
 	int ret;
 
 	if (!in)
@@ -66,10 +66,9 @@ static int take_out(const char *path, struct bytes *image, struct buildid *id)
 	ret = recording_no_folder(fileno(in), path);
 	if (ret)
 		return ret;
-	ret = perf_head_read(&h, in);
+	ret = perf_head_read(h, in);
 	if (!ret)
-		ret = perf_head_pyelf(&h, in, image);
-	perf_head_deinit(&h);
+		ret = perf_head_pyelf(h, in, image);
 	if (!ret)
 		ret = identify(*image, id);
 	if (!ret)
@@ -101,16 +100,31 @@ static int put_beside(int folder, const char *name, struct bytes image)
 	return ret;
 }
 
-static int unpack(const char *path)
+/* Into perf's cache: the file @beside is where perf looks only if it was recorded there. An exit
+ * code, not EXIT_DONE after a sentence. */
+static int put_in_cache(const struct perf_head *h, const char *beside, struct buildid id)
+{
+	char real[PATH_MAX] = "";
+	int ret = realpath(beside, real) ? buildid_cache_add(real, id) : -errno;
+
+	if (!ret || perf_head_build_id(h, real).n)
+		return EXIT_DONE;
+	return cmd_fail(EXIT_FAILED,
+			"wrote %s, but perf looks for it in its cache only (~/.debug), where it "
+			"can't be put: %s; set HOME, or PYSAMPLED_BUILDID_DIR",
+			beside, strerror(-ret));
+}
+
+static int unpack(const char *path, struct perf_head *h)
 {
 	_cleanup_free_ char *word = NULL;
 	_cleanup_close_ int folder = -1;
-	char beside[PATH_MAX], real[PATH_MAX];
+	char beside[PATH_MAX];
 	struct bytes image = { 0 };
 	struct buildid id = { 0 };
 	const char *name;
 	struct err err;
-	int code = take_out(path, &image, &id), ret = 0;
+	int code = take_out(path, h, &image, &id), ret = 0;
 
 	if (!code && (folder = outfile_folder(path, &name, &err)) < 0)
 		code = cmd_fail(EXIT_FAILED, "%s", err.text);
@@ -118,11 +132,11 @@ static int unpack(const char *path)
 		code = cmd_fail(EXIT_FAILED, "writing %s" PYELF_BESIDE ": %s", path,
 				strerror(-ret));
 	free((void *)(uintptr_t)image.at);
+	snprintf(beside, sizeof(beside), "%s" PYELF_BESIDE, path);
+	if (!code)
+		code = put_in_cache(h, beside, id);
 	if (code)
 		return code;
-	snprintf(beside, sizeof(beside), "%s" PYELF_BESIDE, path);
-	if (realpath(beside, real))
-		buildid_cache_add(real, id);
 	word = cmd_quoted(path);
 	cmd_line(stdout, "wrote %s; next: perf report -i %s", beside, word ? word : path);
 	return EXIT_DONE;
@@ -131,6 +145,7 @@ static int unpack(const char *path)
 int cmd_unpack(int argc, char **argv)
 {
 	const struct cmd_syntax s = { ":hV", help, options, NULL };
+	struct perf_head h = { 0 };
 	int code = cmd_parse(argc, argv, &s, NULL);
 
 	if (code != CMD_GO_ON)
@@ -141,5 +156,7 @@ int cmd_unpack(int argc, char **argv)
 	if (code)
 		return code;
 	recording_begins(); /* all that it writes is new */
-	return unpack(argv[optind]);
+	code = unpack(argv[optind], &h);
+	perf_head_deinit(&h);
+	return code;
 }

@@ -50,21 +50,25 @@ static bool make_folders(char *path)
 	return true;
 }
 
-static bool copy_file(const char *from, const char *to)
+static int copy_file(const char *from, const char *to)
 {
 	_cleanup_close_ int in = open(from, O_RDONLY | O_CLOEXEC);
 	_cleanup_close_ int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	char block[64 * 1024];
-	ssize_t n = -1;
+	ssize_t n;
+	int ret;
 
 	if (in < 0 || out < 0)
-		return false;
-	while ((n = read(in, block, sizeof(block))) > 0)
+		return -errno;
+	while ((n = read(in, block, sizeof(block))) > 0) {
+		errno = ENOSPC; /* where there is room for a part */
 		if (write(out, block, (size_t)n) != n)
 			break;
-	if (n)
+	}
+	ret = n ? -errno : 0;
+	if (ret)
 		unlink(to);
-	return !n;
+	return ret;
 }
 
 /* ROOT/PATH/ID/elf, and ROOT/.build-id/II/REST, a link to the folder of the former. */
@@ -155,16 +159,19 @@ static void forget_old(const struct place *p)
 		closedir(dir);
 }
 
-void buildid_cache_add(const char *path, struct buildid id)
+int buildid_cache_add(const char *path, struct buildid id)
 {
 	struct place p;
+	int ret = make_place(&p, path, id);
 
-	if (make_place(&p, path, id) ||
-	    (link(path, p.file) && errno != EEXIST && !copy_file(path, p.file)))
-		return;
-	if (symlink(p.target, p.entry) && errno == EEXIST)
-		return;
+	if (!ret && link(path, p.file) && errno != EEXIST)
+		ret = copy_file(path, p.file);
+	if (ret && ret != -EEXIST)
+		return ret;
+	if (symlink(p.target, p.entry))
+		return errno == EEXIST ? 0 : -errno;
 	forget_old(&p);
+	return 0;
 }
 
 int buildid_cache_place(const char *path, struct buildid id)

@@ -20,9 +20,9 @@ struct buildid buildid_from(struct bytes id);
 /* Of a file that consists of notes (/sys/kernel/notes). */
 struct buildid buildid_of_notes_file(const char *path);
 
-/* Add the ELF file at @path (absolute) to perf's build-id cache, as perf record
- * does. Best effort: nobody is told when it can't be done. */
-void buildid_cache_add(const char *path, struct buildid id);
+/* Add the ELF file at @path (absolute) to perf's build-id cache, as perf record does. 0, also
+ * where it is there already, or -errno. */
+int buildid_cache_add(const char *path, struct buildid id);
 
 /* The folder of ROOT/PATH/ID in the same cache, which is ready for a file BUILDID_CACHE_FILE:
  * for a file of that build-id that is nowhere else. A descriptor (O_PATH) or -errno. */

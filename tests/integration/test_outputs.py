@@ -436,6 +436,18 @@ def test_a_recording_from_another_machine_is_unpacked(py, packed):
     pysampled("unpack").ok(2)
 
 
+def test_what_perf_would_not_find_is_not_unpacked():
+    """Its cache can't be made; where it was recorded it is found without."""
+    here, there = harness.folder(), harness.folder()
+    path = os.path.join(here, "a.data")
+    subprocess.run([os.path.join(harness.BUILD, "mkperfdata"), path], check=True, stdout=subprocess.DEVNULL, env=harness.plain_env(HOME=here))
+    moved, no_home = shutil.copy(path, there), ("env", "HOME=" + path)
+    pysampled("unpack", path, wrapper=no_home).ok()
+    run = pysampled("unpack", moved, wrapper=no_home).ok(1)
+    check("Not a directory" in run.err and "HOME" in run.err and "next:" not in run.out, "what is said: %s%s", run, run.out)
+    pysampled("unpack", moved, home=there).ok()
+
+
 HELL = r"""
 import sys
 names = ["two words", "a;b", "f(x:7)", "new\nline\r\x85\u2028end", "\x1b[31mred", "gr\xf6\xdfe \u4f60\u597d \U0001f40d", "lone\udcffone",
