@@ -115,6 +115,16 @@ static bool is_our_release(const struct perf_head *head)
 	return uname(&u) == 0 && strcmp(head->release, u.release) == 0;
 }
 
+/* @then may have zeros behind it. */
+static bool is_same_id(struct bytes then, const unsigned char *now, size_t n)
+{
+	bool ret = n && n <= then.n && !memcmp(then.at, now, n);
+
+	for (; ret && n < then.n; n++)
+		ret = !then.at[n];
+	return ret;
+}
+
 static int compare_kernel(void *ctx, const struct perf_kernel_map *now)
 {
 	struct kernel_question *q = ctx;
@@ -122,8 +132,7 @@ static int compare_kernel(void *ctx, const struct perf_kernel_map *now)
 
 	q->same = q->then.addr == now->addr && q->then.len == now->len &&
 		  q->then.pgoff == now->pgoff &&
-		  (id.n ? id.n == now->id.n && !memcmp(id.at, now->id.at, id.n) :
-			  is_our_release(q->f->head));
+		  (id.n ? is_same_id(id, now->id.at, now->id.n) : is_our_release(q->f->head));
 	return 1;
 }
 
@@ -156,7 +165,7 @@ static int map_changed(struct perf_frames *f, struct side *side)
 	/* The record knows better than the table, which has one for each path. */
 	if (!then.at || !then.n)
 		then = perf_head_build_id(f->head, side->u.mmap.path);
-	if (!then.n || (now.n == then.n && !memcmp(now.at, then.at, now.n)))
+	if (!then.n || is_same_id(then, now.at, now.n))
 		return 0;
 	if (f->same_kernel && strcmp(side->u.mmap.path, "[vdso]") == 0)
 		return 0;

@@ -21,6 +21,7 @@ enum {
 	MAX_PART = 64 << 20, /* bytes of a feature that is read whole */
 	BUILD_ID_PATH = 36,  /* where a build-id's path stands in its entry */
 	BUILD_ID_SIZE = 20,
+	MISC_BUILD_ID_SIZE = 1 << 15, /* the entry tells the size of its build-id */
 	MAX_ATTR = 4096,
 	PACKED_BYTES = 64 << 20, /* that a packed symbol file may become, and PACKED_TIMES its size more */
 	PACKED_TIMES = 256,
@@ -398,6 +399,15 @@ int perf_head_add_build_id(struct perf_head *h, const struct perf_event_header *
 	return 0;
 }
 
+/* Of the entry at @p. */
+static size_t build_id_size(const unsigned char *p)
+{
+	unsigned misc = p[4] | (unsigned)p[5] << 8;
+	size_t n = p[32];
+
+	return misc & MISC_BUILD_ID_SIZE ? MIN(n, (size_t)BUILD_ID_SIZE) : BUILD_ID_SIZE;
+}
+
 struct bytes perf_head_build_id(const struct perf_head *h, const char *path)
 {
 	const unsigned char *p = h->build_ids.at;
@@ -410,7 +420,7 @@ struct bytes perf_head_build_id(const struct perf_head *h, const char *path)
 		if (strnlen((const char *)p + BUILD_ID_PATH, n - BUILD_ID_PATH) ==
 			    strlen(path) &&
 		    !memcmp(p + BUILD_ID_PATH, path, strlen(path)))
-			return (struct bytes){ p + 12, MIN(p[32], BUILD_ID_SIZE) };
+			return (struct bytes){ p + 12, build_id_size(p) };
 	}
 	return (struct bytes){ 0 };
 }

@@ -45,7 +45,8 @@ void perf_head_deinit(struct perf_head *h);
 /* How many bytes that are no records stand behind the record at @h. */
 uint64_t perf_head_behind(const struct perf_event_header *h);
 
-/* The build-id that the table has for @path; empty: none. */
+/* The build-id that the table has for @path; empty: none. Before Linux 5.11 perf did not tell how
+ * long it is: zeros stand behind it then. */
 struct bytes perf_head_build_id(const struct perf_head *h, const char *path);
 
 /* Add one that is a record: it stands before the maps of its file. 0 or -ENOMEM. */

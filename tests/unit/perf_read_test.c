@@ -3,12 +3,14 @@
  * perf_read_test - what went into a perf.data comes out of it again.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "unit.h"
 #include "base/base.h"
+#include "elf/elfimage.h"
 #include "../../output/buf.h"
 #include "../../output/perf_read.h"
 #include "../../output/perf_zstd.h"
@@ -335,10 +337,10 @@ static void put_head(struct buf *b, uint32_t type, size_t size)
 	buf_u16(b, (unsigned)size);
 }
 
-static void put_sample(struct buf *b, int pid, uint64_t time, uint64_t period)
+static void put_sample(struct buf *b, uint64_t ip, int pid, uint64_t time, uint64_t period)
 {
 	put_head(b, PERF_RECORD_SAMPLE, 40);
-	buf_u64(b, 0x1234);
+	buf_u64(b, ip);
 	buf_u32(b, (uint32_t)pid);
 	buf_u32(b, (uint32_t)pid);
 	buf_u64(b, time);
@@ -353,8 +355,8 @@ static struct buf two_samples(void)
 {
 	struct buf b = { 0 };
 
-	put_sample(&b, 7, 5, 1);
-	put_sample(&b, 0, 6, 9);
+	put_sample(&b, 0x1234, 7, 5, 1);
+	put_sample(&b, 0x1234, 0, 6, 9);
 	return b;
 }
 
@@ -461,6 +463,70 @@ static void a_killed_recording_has_its_samples(void **state)
 	buf_deinit(&records);
 }
 
+/* A record that has @before and then a path. */
+static void put_path(struct buf *b, uint32_t type, const struct buf *before, const char *path)
+{
+	size_t n = strlen(path) + 1;
+
+	put_head(b, type, (8 + before->n + n + 7) & ~(size_t)7);
+	buf_put(b, before->at, before->n);
+	buf_put(b, path, n);
+	buf_align(b, 8);
+}
+
+/* A build-id as perf wrote them before Linux 5.11, the map of a file, and a sample in it. */
+static struct buf in_a_file(const unsigned char id[20], const struct side *map)
+{
+	struct buf ret = { 0 }, b = { 0 };
+
+	buf_u32(&b, 10);
+	buf_put(&b, id, 20);
+	buf_zero(&b, 4);
+	put_path(&ret, 67, &b, map->u.mmap.path);
+	buf_deinit(&b);
+	b = (struct buf){ 0 };
+	buf_u32(&b, 10);
+	buf_u32(&b, 10);
+	buf_u64(&b, map->u.mmap.addr);
+	buf_u64(&b, map->u.mmap.len);
+	buf_u64(&b, map->u.mmap.pgoff);
+	buf_zero(&b, 24); /* device and inode */
+	buf_u32(&b, map->u.mmap.prot);
+	buf_u32(&b, MAP_PRIVATE);
+	put_path(&ret, PERF_RECORD_MMAP2, &b, map->u.mmap.path);
+	buf_deinit(&b);
+	put_sample(&ret, (uintptr_t)tell_sample + 1, 10, 5, 1);
+	return ret;
+}
+
+static void old_perf_tells_no_size_of_a_build_id(void **state)
+{
+	const struct side map = map_of(tell_sample);
+	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	unsigned char id[ELFIMAGE_MAX_ID] = { 0 };
+	struct fixture f = { 0 };
+	struct elfimage im;
+	size_t n;
+
+	assert_int_equal(elfimage_init(&im, fd, (struct bytes){ 0 }), 0);
+	n = elfimage_build_id(&im, id);
+	elfimage_deinit(&im);
+	if (!n || n > 20)
+		skip();
+	for (int other = 0; other < 2; other++) {
+		struct buf records;
+
+		id[0] = (unsigned char)(id[0] ^ other);
+		records = in_a_file(id, &map);
+		write_foreign(&f, &clock_attr, 0, &records, records.n);
+		read_recording(&f, 0);
+		assert_int_equal(!strstr(told, " (another)"), !other);
+		assert_int_equal(!strstr(told, "|tell_sample\n"), other);
+		drop(&f);
+		buf_deinit(&records);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +538,7 @@ int main(void)
 		cmocka_unit_test(newer_perf_packs_otherwise),
 		cmocka_unit_test(samples_of_their_own_weight),
 		cmocka_unit_test(a_killed_recording_has_its_samples),
+		cmocka_unit_test(old_perf_tells_no_size_of_a_build_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
