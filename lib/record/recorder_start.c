@@ -444,7 +444,7 @@ static int begin(struct recorder *r, struct err *err)
 	if (r->tracer)
 		tracer_go(r->tracer, !r->o.child);
 	if (r->waits && waits_start(r->waits, period, r->session->start_ns) < 0)
-		return err_set(err, -EAGAIN, "can't start the thread that reads waits");
+		return not_started("the thread that reads waits", err);
 	epoch_join(&r->tracker.targets.epoch, &r->namer_user);
 	r->namer_ns = now_ns() + NAMER_NS;
 	return 0;

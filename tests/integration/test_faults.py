@@ -225,6 +225,22 @@ def test_a_call_that_fails(py, kind, command):
         counts[0].calls, len(set().union(*(count.sites for count in counts))), len(statuses), idle, sum(map(bool, statuses)))
 
 
+@one_python
+def test_without_the_thread_that_reads_waits_it_failed(py):
+    """Exit status 1, not that of a process that is not there."""
+    harness.need_no_asan("calls fail by a malloc() of its own")
+    target, home = Target(py, "groundtruth.py"), harness.folder()
+
+    def ran(fault):
+        return harness.pysampled("-p", target.pid, "-d", BRIEF_S, "--mode", "wall", "-o", "a.folded", home=home, limit=40,
+                                 wrapper=["env", "FAULTS=" + fault.path, "LD_PRELOAD=" + LIBRARY])
+    count = Fault("thread")
+    ran(count).ok()
+    ended = [ran(Fault("thread", 1 + i)) for i in range(count.seen().calls)]
+    met = [one.ok(1) for one in ended if "can't start the thread that reads waits" in one.err]
+    check(met and all("ulimit -u" in one.err for one in met), "%d of %d runs were without it", len(met), len(ended))
+
+
 @each(command=["folded", "dump"])
 @one_python
 def test_no_thread_that_looks_is_told_as_such(py, command):
