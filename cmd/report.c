@@ -152,13 +152,16 @@ static void print_json(const struct report_options *o, const struct tally *t,
 }
 
 /* @t is of the first event; where none was asked for, one column an event. */
-static int annotate(const struct report_options *o, const struct session *s,
-		    const struct tally *t, int event)
+static int annotate(const struct report_options *o, struct recording *r, const struct tally *t,
+		    int event)
 {
+	const struct session *s = recording_session(r);
 	struct tally all[SESSION_MAX_EVENTS] = { *t };
-	struct source_events e = {
-		.t = all, .n = 1, .events = &s->events[event], .since = s->since
-	};
+	struct source_events e = { .t = all,
+				   .n = 1,
+				   .events = &s->events[event],
+				   .folded = recording_is_folded(r),
+				   .since = s->since };
 	int code = EXIT_DONE;
 
 	for (; !o->event && !code && e.n < s->n_events; e.n++)
@@ -185,7 +188,7 @@ static int report(const struct report_options *o, struct recording *r, struct st
 	if (code && !t.samples)
 		; /* a table of nothing says nothing */
 	else if (o->annotate)
-		code = code ? code : annotate(o, s, &t, event);
+		code = code ? code : annotate(o, r, &t, event);
 	else if (o->json)
 		print_json(o, &t, s);
 	else

@@ -134,7 +134,9 @@ static void print_head(const struct annotated *a, int64_t changed)
 static void print_function(const struct annotated *a)
 {
 	int64_t changed = 0;
-	_cleanup_free_ char *source = read_source(a->found[0].row->file, &changed);
+	const char *file = a->found[0].row->file;
+	bool is_short = a->e->folded && *file != '/';
+	_cleanup_free_ char *source = is_short ? NULL : read_source(file, &changed);
 	int from = INT_MAX, to = a->found[a->n - 1].row->line, line = 0;
 	char *text = source, *next;
 

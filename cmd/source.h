@@ -12,6 +12,7 @@ struct source_events {
 	const struct tally *t;
 	size_t n;
 	const struct event_info *events;
+	bool folded;   /* by folded stacks: what does not begin with '/' there is no path */
 	int64_t since; /* seconds of the epoch: a younger file may not be what ran; 0: unknown */
 };
 

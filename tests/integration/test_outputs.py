@@ -1392,6 +1392,16 @@ def test_annotate_tells_that_a_file_was_changed(py):
             equal("changed since it was recorded" in out.splitlines()[0], changed, "what is said of a file, by " + name)
 
 
+def test_annotate_takes_no_short_name_for_a_path():
+    """A file that is called so in the current folder is another one."""
+    home = harness.folder()
+    harness.write(os.path.join(home, "app.py"), "not what ran\n")
+    for name, shown in ("app.py", False), (os.path.join(home, "app.py"), True):
+        harness.write(os.path.join(home, "a.folded"), "p-1;f (%s:1) 3\n" % name)
+        out = pysampled("report", "--annotate", "f", "a.folded", home=home).ok().out
+        equal("not what ran" in out, shown, out)
+
+
 @harness.one_python
 def test_kernel_names_of_what_perf_packed(py):
     """perf record -z notes no build-ids: the same release, and place and length of the kernel's code will do, but not another release's."""
