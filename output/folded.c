@@ -149,13 +149,17 @@ static void pack_lines(const struct session *session, struct folded *f)
 
 	for (size_t i = 0; i < n && !session->places; i++) {
 		const struct folded_line *line = folded_line_at(f, i);
+		bool first = idmap_get(&f->untitled, (uint32_t)line->tid) == i;
+		bool keep = !is_over(f, line) || packed_add(&f->packed, line);
 
-		if (!is_over(f, line) || packed_add(&f->packed, line))
+		if (first)
+			idmap_set(&f->untitled, (uint32_t)line->tid,
+				  keep ? (uint32_t)kept : (uint32_t)IDMAP_NONE);
+		if (keep)
 			*folded_line_at(f, kept++) = *line;
 	}
 	if (!session->places)
 		f->stacks.n = kept * sizeof(struct folded_line);
-	idmap_deinit(&f->untitled);
 	f->pack_at = MAX((size_t)PACK_FROM, 2 * folded_n_lines(f));
 	find_slots(f);
 }

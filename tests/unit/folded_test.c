@@ -938,6 +938,52 @@ static void what_lives_is_one_line(void **state)
 	assert_int_equal(MANY, ended);
 }
 
+/* Its name is read after its first sample, and lines of others are packed between. */
+static void a_thread_has_one_name_though_lines_are_packed(void **state)
+{
+	enum { MANY = 10000, LIVES = 100000, ENDED = 2 };
+	struct sample live = { .pid = LIVES, .tid = LIVES + 1, .period = 1 };
+	struct side side = { .kind = SIDE_FORK };
+	struct err err = { 0 };
+	struct fixture f;
+	char line[256];
+	int named = 0;
+	FILE *in;
+
+	begin(&f, SESSION_THREADS, 1);
+	comm(&f, 1, 1, "a");
+	comm(&f, LIVES, LIVES, "lives");
+	comm(&f, LIVES, LIVES + 1, "lives");
+	side.u.fork.ppid = side.u.fork.ptid = 1;
+	for (pid_t pid = ENDED; pid < MANY; pid++) {
+		struct sample smp = { .pid = pid, .tid = pid, .period = 1 };
+
+		if (pid == MANY / 8)
+			put(&f, live, plain, 1);
+		side.kind = SIDE_FORK;
+		side.pid = side.tid = pid;
+		assert_int_equal(f.sink.ops->side(&f.sink, &side), 0);
+		put(&f, smp, plain, 1);
+		side.kind = SIDE_EXIT;
+		assert_int_equal(f.sink.ops->side(&f.sink, &side), 0);
+	}
+	side = (struct side){ .kind = SIDE_COMM, .pid = LIVES, .tid = LIVES + 1 };
+	side.u.comm = (typeof(side.u.comm)){ .name = "worker", .thread = true };
+	assert_int_equal(f.sink.ops->side(&f.sink, &side), 0);
+	put(&f, live, plain, 1);
+	assert_int_equal(sink_close(&f.sink, &err), 0);
+	in = fopen(f.path, "r");
+	while (fgets(line, sizeof(line), in))
+		if (!strncmp(line, "lives", 5)) {
+			assert_string_equal("lives-100000/worker-100001;spin (work.py) 2\n",
+					    line);
+			named++;
+		}
+	fclose(in);
+	unlink(f.path);
+	assert_int_equal(1, named);
+}
+
 /* --- without memory --- */
 
 /* Samples of two threads in many stacks, some equal, whose names come late. 0, or the first
@@ -1042,6 +1088,7 @@ int main(void)
 		cmocka_unit_test(failed_is_failed),
 		cmocka_unit_test(unnamed_of_each_event),
 		cmocka_unit_test(what_lives_is_one_line),
+		cmocka_unit_test(a_thread_has_one_name_though_lines_are_packed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
