@@ -192,6 +192,58 @@ static void join_pairs(struct diff *d)
 		}
 }
 
+/* Like by_key(), but files by how they end: the end of a path stands before it. */
+static int by_end(const void *a, const void *b)
+{
+	const struct pair *x = a, *y = b;
+	size_t n = strlen(x->file), m = strlen(y->file);
+	int ret = COMPARE((uintptr_t)x->name, (uintptr_t)y->name) ?:
+		  COMPARE(x->kind, y->kind) ?:
+		  COMPARE(x->line, y->line);
+
+	while (!ret && n && m) {
+		n--, m--;
+		ret = COMPARE(x->file[n], y->file[m]);
+	}
+	return ret ?: COMPARE(n, m);
+}
+
+static bool is_end_of(const char *end, const char *path)
+{
+	size_t n = strlen(end), m = strlen(path);
+
+	return n && n < m && path[m - n - 1] == '/' && !strcmp(path + m - n, end);
+}
+
+/* Each has one side, not the same, and @x's file may be @y's. */
+static bool may_be_one(const struct pair *x, const struct pair *y)
+{
+	bool a = x->share[0] > 0, b = x->share[1] > 0;
+
+	return a != b && (y->share[0] > 0) == b && (y->share[1] > 0) == a &&
+	       x->name == y->name && x->kind == y->kind && x->line == y->line &&
+	       is_end_of(x->file, y->file);
+}
+
+/* Of folded stacks, whose files are called as short as those that are in them allow. */
+static void tell_twice(struct pair *p, size_t n)
+{
+	const struct pair *first = NULL;
+	size_t twice = 0;
+
+	if (n)
+		qsort(p, n, sizeof(*p), by_end);
+	for (size_t i = n; i-- > 1;)
+		if (may_be_one(&p[i - 1], &p[i])) {
+			first = &p[i];
+			twice++;
+		}
+	if (first)
+		cmd_say("%zu may stand twice, such as %s (%s), for a file's short name depends on "
+			"which others there are: write both recordings with --full-paths",
+			twice, first->name, first->file);
+}
+
 static void print_pair(const struct diff *d, const struct pair *p)
 {
 	char where[PATH_MAX + 32] = "", room[CMD_SHORT];
@@ -326,17 +378,20 @@ static int diff(const struct diff_options *o, char **paths)
 {
 	struct diff d = { .o = o, .paths = paths, .texts = strtab_create() };
 	int code = recording_open(&d.r[0], paths[0]);
-	bool unlike;
+	bool unlike, folded;
 
 	if (!code)
 		code = recording_open(&d.r[1], paths[1]);
 	unlike = are_unlike(d.r);
+	folded = unlike || recording_is_folded(&d.r[0]);
 	if (!code)
 		code = find_events(d.r, o->event, d.event);
 	for (size_t side = 0; side < 2 && !code; side++)
 		code = read_side(&d, side, unlike);
 	if (!code) {
 		join_pairs(&d);
+		if (folded)
+			tell_twice(d.pairs, d.n);
 		print_diff(&d);
 	}
 	free(d.pairs);
@@ -406,11 +461,31 @@ static void name_events(struct recording r[2], const int event[2], struct sessio
 	}
 }
 
+/* @t has A's @n functions before B's. */
+static void tell_twice_on_page(const struct tree *t, size_t n)
+{
+	size_t all = tree_n_funcs(t);
+	struct pair *p = calloc(all + 1, sizeof(*p));
+
+	for (uint32_t i = 0; p && i < all; i++) {
+		const struct tree_func *f = tree_func(t, i);
+
+		p[i].name = tree_text(t, f->name);
+		p[i].file = tree_text(t, f->file);
+		p[i].share[i >= n] = 1;
+	}
+	if (p)
+		tell_twice(p, all);
+	free(p);
+}
+
 static int write_page(const struct diff_options *o, struct recording r[2],
 		      const struct session *both, const int event[2])
 {
+	bool folded = recording_is_folded(&r[0]);
 	struct sink out;
 	struct err err;
+	size_t n = 0;
 	int code;
 
 	if (sink_open(&out, sink_pick("flamegraph", o->out), o->out, both, &err) < 0)
@@ -420,8 +495,12 @@ static int write_page(const struct diff_options *o, struct recording r[2],
 	if (!code && tree_other(out.priv))
 		code = cmd_fail(EXIT_FAILED, "out of memory");
 	recording_close(&r[0]); /* Nothing points into A's reader from here on. */
-	if (!code)
+	if (!code) {
+		n = tree_n_funcs(out.priv);
 		code = hand_all(&r[1], &out, (uint32_t)event[1], 0);
+	}
+	if (!code && folded)
+		tell_twice_on_page(out.priv, n);
 	if (sink_close(&out, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	return code;

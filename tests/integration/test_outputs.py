@@ -840,6 +840,19 @@ def test_a_diff_shows_no_change_where_there_is_none():
     equal(len(rows("a.folded", "b.folded", "-n", 0)[0]), 4, "all rows")
 
 
+def test_a_diff_tells_what_may_stand_twice():
+    """A file has a longer short name where another one of its name was sampled, too."""
+    home = harness.folder()
+    for name, text in (("a", "p-1;list (orders/views.py:5) 4\np-1;add (users/views.py:5) 6\n"), ("b", "p-1;list (views.py:5) 4\n"),
+                       ("c", "p-1;list (views.py:5) 4\np-1;list (orders/views.py:5) 4\n"), ("d", "p-1;list (reviews.py:5) 4\np-1;find (views.py:5) 2\n")):
+        harness.write(os.path.join(home, name), text)
+    for more in (), ("--by", "line"), ("--by", "file"), ("-o", "x.html"):
+        for pair, told in (("ab", True), ("ba", True), ("aa", False), ("bd", False), ("cc", False)):
+            run = pysampled("diff", *pair, *more, home=home).ok()
+            equal("--full-paths" in run.err, told, "of %s %s: %s" % (pair, more, run.err))
+            check(not told or "1 may stand twice, such as " in run.err, "%s", run.err)
+
+
 def test_folded_stacks_of_other_tools_stay_what_they_are():
     """Convert gives them back as they were, but for line ends, and report shows each frame."""
     home = harness.folder()
