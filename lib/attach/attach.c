@@ -482,14 +482,23 @@ static struct attached *entry_of(struct attach *a, pid_t tid)
 	return &a->attached[place_of(a, tid)];
 }
 
+/* Who was born just now and has inherited nothing gets its events on all CPUs in one piece. */
+static bool has_none_yet(const struct attach *a, pid_t tid)
+{
+	return !a->inherit && !attach_has(a, tid);
+}
+
 int attach_cpu(struct attach *a, size_t slot, const pid_t *tids, size_t n, struct err *err)
 {
 	int r = 0;
 
 	a->n_slots = MAX(a->n_slots, slot + 1);
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		struct attached *t = entry_of(a, tids[i]);
+		struct attached *t;
 
+		if (has_none_yet(a, tids[i]))
+			continue;
+		t = entry_of(a, tids[i]);
 		r = t ? attach_open_on(a, tids[i], slot, t->fds, true, err) : -ENOMEM;
 		if (r == -ESRCH)
 			r = 0; /* it ended in between */

@@ -107,8 +107,9 @@ void attach_signal(struct attach *a, pid_t tid, bool send);
 void attach_enable(struct attach *a, pid_t tid);
 
 /* While the recording runs: events on @tids for one more CPU, slot number @slot, which do not
- * count yet. 0, or as attach_process(); after a failure some may be open. Then start or close
- * them all. Not where a tracer attaches. */
+ * count yet; unless they are inherited, on those alone that have events. 0, or as
+ * attach_process(); after a failure some may be open. Then start or close them all. Not where a
+ * tracer attaches. */
 int attach_cpu(struct attach *a, size_t slot, const pid_t *tids, size_t n, struct err *err);
 void attach_enable_cpu(struct attach *a, size_t slot);
 void attach_close_cpu(struct attach *a, size_t slot);

@@ -149,7 +149,8 @@ static int reach(const struct cpuwatch *w, struct cpus *ret)
 }
 
 /* Events for one more CPU on every thread. What is born meanwhile may have inherited them
- * or not: then they are closed again, its too, and opened anew. */
+ * or not: then they are closed again, its too, and opened anew. Where none are inherited readers
+ * tell of it. */
 static int open_events(struct cpuwatch *w, struct cpu_slot *slot, struct err *err)
 {
 	if (w->wide)
@@ -163,7 +164,7 @@ static int open_events(struct cpuwatch *w, struct cpu_slot *slot, struct err *er
 			r = attach_cpu(w->attach, slot->index, before.tid, before.n, err);
 		if (r == 0) {
 			r = list_threads(w, &after);
-			whole = r == 0 && within(&after, &before);
+			whole = r == 0 && (!w->attach->inherit || within(&after, &before));
 			free(after.tid);
 		}
 		free(before.tid);

@@ -9,6 +9,7 @@ import subprocess
 import harness
 import tolerances
 from harness import Recorder, Target, check, each, each_python, enough, equal, not_quick, one_python, refused
+from machine import need_two_cpus
 
 BESIDE = True
 
@@ -381,6 +382,21 @@ def test_probes_of_new_threads_make_no_other_thread_late(py):
                             "-o", "a.folded").ok()
     enough(run.n("samples") > 100, "too few: %s", run)
     enough(run.n("exact") >= tolerances.READER_WITHOUT_CPU * run.n("samples"), "too many are late: %s", run)
+
+
+@one_python
+def test_probes_on_a_cpu_that_comes_later(py):
+    """Threads that are born meanwhile, as some always are, get theirs behind that."""
+    need_pmu("uprobe")
+    need_two_cpus()
+    env = harness.plain_env(PYTHONPATH=harness.extension(py, "gtspin"))
+    target = harness.start(["taskset", "-c", "0"] + py.command() + ["-c", STARTS_THREADS], stdout=-1, env=env)
+    file = target.stdout.readline().decode().strip()
+    recorder = Recorder("-p", target.pid, "-e", "uprobe:%s:touch_02" % file, "-o", "a.folded").attached()
+    os.sched_setaffinity(target.pid, {0, 1})
+    harness.until(lambda: "may run on CPU 1 now" in recorder.text(1), "the second CPU is found", limit=60)
+    run = recorder.signal(2).wait().ok()
+    check("watched from here on" in run.err, "no probes on the second CPU: %s", run)
 
 
 @one_python

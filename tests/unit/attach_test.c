@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * attach: which threads have inherited their events, as the records of forks say that lie in
- * the rings.
+ * the rings; and who gets events on a CPU that comes later.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -12,6 +14,7 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "perf_records.h"
+#include "real_syscall.h"
 
 /* FIRST has had events since SINCE, of MADE and those behind it that is not known. */
 enum { RINGS = 2, RING = 1 << 16, FIRST = 1000001, MADE, LATER, SINCE = 100 };
@@ -215,6 +218,67 @@ static void software_events_that_take_turns(void **state)
 	}
 }
 
+struct place {
+	pid_t tid;
+	int cpu;
+};
+
+static struct place opened[RINGS * 2 + 1];
+static size_t n_opened;
+
+long syscall(long nr, ...)
+{
+	long a[SYSCALL_ARGS];
+	va_list ap;
+
+	va_start(ap, nr);
+	syscall_args(ap, a);
+	va_end(ap);
+	if (nr != SYS_perf_event_open)
+		return real_syscall(nr, a);
+	assert_true(n_opened < ARRAY_SIZE(opened));
+	opened[n_opened++] = (struct place){ (pid_t)a[1], (int)a[2] };
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* A thread that is born while CPU 1 comes, and told of behind that, has events on each CPU or
+ * inherited them. */
+static void a_thread_that_is_born_as_a_cpu_comes(void **state)
+{
+	const pid_t self = getpid(), there[] = { FIRST, self };
+	const struct {
+		bool inherit;
+		size_t n;
+		struct place opened[3];
+	} rows[] = {
+		{ false, 3, { { FIRST, 1 }, { self, 0 }, { self, 1 } } },
+		{ true, 2, { { FIRST, 1 }, { self, 1 } } },
+	};
+	struct fix *f = *state;
+	struct err err;
+
+	f->session.n_events = 1;
+	f->slots[1].ring.cpu = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct attach a = { .session = &f->session,
+				    .slots = f->slots,
+				    .n_slots = 1,
+				    .cap_slots = RINGS,
+				    .inherit = rows[i].inherit,
+				    .attached = malloc(sizeof(*a.attached)),
+				    .n_attached = 1 };
+
+		*a.attached = f->first;
+		a.attached->fds = memset(malloc(RINGS * sizeof(int)), 0xff, RINGS * sizeof(int));
+		n_opened = 0;
+		assert_int_equal(attach_cpu(&a, 1, there, ARRAY_SIZE(there), &err), 0);
+		assert_int_equal(attach_process(&a, self, NULL, 0, &err), 0);
+		assert_int_equal(n_opened, rows[i].n);
+		assert_memory_equal(opened, rows[i].opened, rows[i].n * sizeof(*opened));
+		attach_deinit(&a);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -226,6 +290,7 @@ int main(void)
 		TEST(a_circle_of_numbers),
 		TEST(who_was_born_while_a_ring_was_full),
 		TEST(software_events_that_take_turns),
+		TEST(a_thread_that_is_born_as_a_cpu_comes),
 	};
 
 	alarm(60); /* what goes round for ever fails */
