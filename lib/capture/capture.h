@@ -126,7 +126,7 @@ struct capture_ops {
 	/* A reader's thread, in this order. */
 	int wait_ms; /* how long it sleeps after a look that found something */
 	/* Make the thread fit for @cpu, @p being the want's plan. 0 or -errno: it holds nobody
-	 * then. */
+	 * then, and tries again as it wakes up. */
 	int (*thread_begin)(const struct preempt_plan *p, int cpu);
 	/* The thread that reads who sleeps: make it as urgent as readers are. 0 or -errno: an
 	 * ordinary thread does it then, late on a busy machine. */

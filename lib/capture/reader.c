@@ -91,12 +91,28 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 }
 
 /* It has the nice of the control thread, which is urgent: so it begins soon on a busy machine, but
- * does not go before others for good. */
-static void begin(struct reader *r)
+ * does not go before others for good. False: it is not where or what the capture needs. */
+static bool begin(struct reader *r)
 {
-	r->unfit = r->c->capture->thread_begin(r->c->plan, r->slot->cpu) < 0;
+	bool fit = r->c->capture->thread_begin(r->c->plan, r->slot->cpu) == 0;
+
 	if ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_FIFO)
 		setpriority(PRIO_PROCESS, 0, r->c->nice);
+	return fit;
+}
+
+static bool is_to_end(const struct reader *r)
+{
+	return atomic_load_explicit(&r->stop, memory_order_acquire);
+}
+
+/* Is it fit from now on? Whoever was not tries again at each wake-up: a cpuset that grows takes it
+ * back to its CPU, but does not make it urgent. Before it drains its ring, for it was unfit for all
+ * that is there. Who is to end stays where it may run. */
+static bool begin_again(struct reader *r)
+{
+	r->unfit = r->unfit || r->c->capture->moved_away(r);
+	return !r->unfit || (!is_to_end(r) && begin(r));
 }
 
 /* Switch records do not wake us, nor do samples that stop nobody: look now and then, so that
@@ -121,7 +137,7 @@ static void read_until_stopped(struct reader *r)
 	atomic_store_explicit(&r->tid, gettid(), memory_order_relaxed);
 	work_own = &r->slot->work;
 	harden_thread(HARDEN_READER, 0);
-	begin(r);
+	r->unfit = !begin(r);
 	pystack_warm(r->ps);
 	/* A ring that is full already wakes nobody. */
 	since = now_ns();
@@ -132,20 +148,18 @@ static void read_until_stopped(struct reader *r)
 	atomic_store_explicit(&r->slot->drained_ns, since, memory_order_release);
 	if (atomic_fetch_add(&r->c->n_ready, 1) + 1 == r->c->n_slots)
 		sem_post(&r->c->all_ready);
-	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
-		bool away;
+	while (!is_to_end(r)) {
+		bool fit;
 
 		wait_for_records(r, busy, left);
 		work_add(WORK_wakeups, 1);
-		away = r->c->capture->moved_away(r);
-		r->unfit = r->unfit || away;
+		fit = begin_again(r);
 		left = over_budget(r);
 		if (left)
 			shed(r, left);
 		busy = reader_drain(r, left, false);
 		atomic_store_explicit(&r->slot->drained_ns, r->woke_ns, memory_order_release);
-		if (away)
-			begin(r);
+		r->unfit = !fit;
 	}
 	r->unfit = r->unfit || r->c->capture->moved_away(r);
 	reader_drain(r, 0, true);

@@ -202,6 +202,33 @@ def test_a_cpuset_of_ours_that_is_smaller(py):
     check("may not run on CPU %d" % ours()[1] in run.err, "no reason: %s", run)
 
 
+def urgent(recorder):
+    return harness.of_tasks(recorder.pid, lambda tid: os.sched_getscheduler(tid) & 0xff).count(os.SCHED_FIFO)
+
+
+@one_python
+def test_a_cpuset_of_ours_that_shrinks_and_grows(py):
+    """The kernel takes a reader off its CPU and back, which makes it no more urgent: it has to do that itself."""
+    need_two_cpus()
+    need_fifo()
+    path, inside = cgroup("cpuset", mems="0", cpus="0-1")
+    target = Target(py, "groundtruth.py", "--us", 10, "--threads", 2)
+    recorder, out = begin(target, "--hold-budget", 100, wrapper=inside)
+    recorder.attached()
+    harness.until(lambda: urgent(recorder) == 2, "two readers")
+    harness.write(os.path.join(path, "cpuset.cpus"), "0")
+    harness.until(lambda: urgent(recorder) == 1, "a reader that has noticed")
+    harness.write(os.path.join(path, "cpuset.cpus"), "0-1")
+    harness.until(lambda: urgent(recorder) == 2, "a reader that is back")
+    pin(target, {1})
+    back = time.monotonic()
+    harness.works(target.pid, 1)
+    recorder.signal(signal.SIGINT)
+    run, verdict = finish(recorder, target, out)
+    enough(sure_on(1, back, recorder, out) > 500, "too few on the CPU that is back: %s", run)
+    all_right(verdict, run)
+
+
 @one_python
 def test_a_taskset_of_ours_that_is_smaller(py):
     need_fifo()

@@ -232,17 +232,18 @@ static void note_fitness_at_end(struct reader *r)
 
 static bool move(struct fake *f, struct reader *r, unsigned i)
 {
-	static const unsigned begun[] = { 1, 1, 2, 3, 3 };
-	static const bool unfit[] = { false, false, false, true, true },
-			  was_unfit[] = { false, false, true, true, true };
+	static const unsigned begun[] = { 1, 1, 2, 3, 4, 4 };
+	static const bool unfit[] = { false, false, false, true, false, false },
+			  was_unfit[] = { false, false, true, true, true, false };
 
 	assert_int_equal(r->tid, gettid());
 	assert_int_equal(place.begun, begun[i]);
 	assert_int_equal(r->unfit, unfit[i]);
 	assert_int_equal(place.unfit_in_read, was_unfit[i]);
-	place.moved = i == 1 || i == 2; /* it holds nobody, and then begins anew */
+	/* It holds nobody, and begins anew: until that succeeds, moved or not. */
+	place.moved = i == 1 || i == 2 || i == 5;
 	place.begins = i == 2 ? -EPERM : 0;
-	return i < 4;
+	return i < 5;
 }
 
 static void a_reader_that_is_moved(void **state)
@@ -257,6 +258,7 @@ static void a_reader_that_is_moved(void **state)
 	f->c.capture = &capture;
 	memset(&place, 0, sizeof(place));
 	live(f, move);
+	assert_int_equal(place.begun, 4);
 	assert_true(place.unfit_at_end);
 }
 
