@@ -34,7 +34,7 @@ struct perf_spec {
 	uint32_t bp_type;
 	uint64_t config, config1, config2;
 	uint64_t period, freq; /* period= and freq=: of this event alone; 0: not said */
-	char file[1024];       /* where a uprobe is, else "" */
+	char file[32];	       /* where a uprobe is, for the kernel; else "" */
 	uint64_t file_ino;     /* the inode's number of that file */
 	bool jumps;	       /* a uprobe's instruction goes elsewhere */
 	bool user, kernel;     /* from :u and :k; both false: not said, so both */

@@ -2,6 +2,7 @@
 #include "events/uprobe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ struct search {
 
 /* --- the event --- */
 
-static int complete(const char *devices, struct perf_spec *s, const char *path,
+static int complete(const char *devices, struct perf_spec *s,
 		    const struct elfprobe_place *place, struct err *err)
 {
 	bool returns = s->kind == PERF_KIND_URETPROBE;
@@ -43,9 +44,6 @@ static int complete(const char *devices, struct perf_spec *s, const char *path,
 		return err_set(err, -ENOENT,
 			       "event '%s': this kernel has no uprobe PMU (Linux 4.17 with "
 			       "CONFIG_UPROBE_EVENTS)",
-			       s->name);
-	if (strlen(path) >= sizeof(s->file))
-		return err_set(err, -EINVAL, "event '%s': the file's path is too long",
 			       s->name);
 	if (returns && pmu_set(devices, "uprobe", "retprobe", 1, s) < 0)
 		return err_set(err, -ENOENT, "event '%s': this kernel has no uretprobes",
@@ -56,7 +54,6 @@ static int complete(const char *devices, struct perf_spec *s, const char *path,
 			       "event '%s': this kernel can't switch on probes with a "
 			       "semaphore (Linux 4.20)",
 			       s->name);
-	snprintf(s->file, sizeof(s->file), "%s", path);
 	s->config2 = place->offset;
 	s->jumps = !returns && place->jumps;
 	s->each = true;
@@ -64,10 +61,22 @@ static int complete(const char *devices, struct perf_spec *s, const char *path,
 	return 0;
 }
 
-static int add_places(struct search *u, const char *path, ino_t ino,
-		      const struct elfprobe *found)
+/* The kernel opens it again for each thread and CPU, maybe hours later, and another file may have
+ * its path by then, where the place is another one. So ours stays open until we end. */
+static int keep_file(struct search *u, int fd, struct perf_spec *s)
 {
-	int r = 0;
+	int kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	if (kept < 0)
+		return err_set(&u->err, -errno, "event '%s': no descriptor for its file: %s",
+			       s->name, strerror(errno));
+	snprintf(s->file, sizeof(s->file), "/proc/self/fd/%d", kept);
+	return 0;
+}
+
+static int add_places(struct search *u, int fd, ino_t ino, const struct elfprobe *found)
+{
+	int r = found->n ? keep_file(u, fd, &u->like) : 0;
 
 	for (uint32_t i = 0; r == 0 && i < found->n; i++) {
 		if (u->n == u->cap)
@@ -76,7 +85,7 @@ static int add_places(struct search *u, const char *path, ino_t ino,
 				       u->like.name, u->cap);
 		u->ret[u->n] = u->like;
 		u->ret[u->n].file_ino = ino;
-		r = complete(u->devices, &u->ret[u->n++], path, &found->place[i], &u->err);
+		r = complete(u->devices, &u->ret[u->n++], &found->place[i], &u->err);
 	}
 	return r;
 }
@@ -159,7 +168,6 @@ static int refuse(struct search *u, const struct elfprobe *found)
 		       event, at);
 }
 
-/* @path must be absolute: the kernel opens it again for each thread. */
 static int look_in(struct search *u, const char *path, int fd, const struct stat *st)
 {
 	struct elfprobe found;
@@ -170,7 +178,7 @@ static int look_in(struct search *u, const char *path, int fd, const struct stat
 	for (uint32_t i = 0; i < found.n_near; i++)
 		nearest_offer(&u->near, found.near[i]);
 	r = refuse(u, &found);
-	return r < 0 ? r : add_places(u, path, st->st_ino, &found);
+	return r < 0 ? r : add_places(u, fd, st->st_ino, &found);
 }
 
 /* Not by realpath(), which asks the file system, and /proc/PID/root leads elsewhere than its

@@ -279,6 +279,8 @@ static void add_wants(const struct recorder *r, struct attach_wants *w)
 	w->sample = r->perf.stack;
 	w->prompt = r->capture->prompt;
 	w->others += r->o.n_pids + w->cpus * r->capture->cpu_fds; /* the former: pidfds */
+	if (recorder_has_probe(r))
+		w->others += r->o.n_events; /* their files */
 	if (r->session->places)
 		w->others += PLACES_FDS;
 	w->may_add = r->attach.witness && r->place == PLACE_THREADS;

@@ -783,11 +783,14 @@ class Recorder:
             check(self.process.poll() is None, "pysampled ended early: %s", self.text(1))
             if "attached to " not in self.text(1):
                 return False
-            fds = "/proc/%d/fd" % self.pid
-            events = [1 for fd in os.listdir(fds) if "perf_event" in readlink(os.path.join(fds, fd))]
-            return events and status(self.pid)["Seccomp"] == "2"
+            return self.events() and status(self.pid)["Seccomp"] == "2"
         until(ready, "pysampled has attached", limit=60)
         return self
+
+    def events(self):
+        """How many it has open."""
+        fds = "/proc/%d/fd" % self.pid
+        return sum("perf_event" in readlink(os.path.join(fds, fd)) for fd in os.listdir(fds))
 
     def recording(self):
         """Waits until its control thread has nothing to do but wait. Only root sees its stack; Linux before 5.16 tells nobody

@@ -25,11 +25,6 @@ def rings_and_readers(recorder):
     return rings, harness.of_tasks(recorder.pid, lambda tid: len(os.sched_getaffinity(tid))).count(1)
 
 
-def events(recorder):
-    fds = "/proc/%d/fd" % recorder.pid
-    return sum("perf_event" in harness.readlink(os.path.join(fds, fd)) for fd in os.listdir(fds))
-
-
 def finish(recorder, target, out):
     """The run, and the verdict on what is neither late nor torn."""
     run = recorder.wait().ok()
@@ -71,11 +66,11 @@ def test_a_pinned_target_needs_one_reader(py):
     recorder, out = begin(target)
     recorder.attached()
     harness.until(lambda: rings_and_readers(recorder) == (1, 1), "one ring, one reader")
-    alone = events(recorder)
+    alone = recorder.events()
     # A CPU that it may run on later is watched from then on, and the time before is owned up to.
     pin(target, {ours()[1]})
     harness.until(lambda: rings_and_readers(recorder) == (2, 2), "a second ring and reader")
-    harness.until(lambda: events(recorder) == 2 * alone, "events on the second CPU")
+    harness.until(lambda: recorder.events() == 2 * alone, "events on the second CPU")
     harness.until(lambda: "what ran there in the" in recorder.text(1), "a word of it, after the events are there")
     moved = time.monotonic()
     harness.works(target.pid, 1)

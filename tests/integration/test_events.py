@@ -283,12 +283,51 @@ def test_the_code_is_as_before(py):
 
 def code_of(target):
     """The executable part of the native functions' file, as the target has it."""
-    with open("/proc/%d/maps" % target.pid) as maps:
-        fields = next(line.split() for line in maps if target.info["file"] in line and "r-xp" in line)
+    return code_in(target.pid, target.info["file"])[0]
+
+
+def code_in(pid, file):
+    """The executable part of a file as a process has it, and where in the file that is."""
+    with open("/proc/%d/maps" % pid) as maps:
+        fields = next(line.split() for line in maps if file in line and "r-xp" in line)
     first, last = (int(text, 16) for text in fields[0].split("-"))
-    with open("/proc/%d/mem" % target.pid, "rb") as memory:
+    with open("/proc/%d/mem" % pid, "rb") as memory:
         memory.seek(first)
-        return memory.read(last - first)
+        return memory.read(last - first), int(fields[2], 16)
+
+
+HAS_CHILD = """
+import ctypes, os, subprocess, sys
+ctypes.CDLL(sys.argv[1])
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+for code in sys.argv[2:]:
+    subprocess.run([sys.executable, "-c", code, sys.argv[1]])
+"""
+
+
+@one_python
+def test_a_file_that_is_replaced_has_no_probe(py):
+    """As after a rebuild: where the function was other code is now, and a breakpoint could be amidst an instruction."""
+    need_pmu("uprobe")
+    harness.need_command("cc")
+    lib, new = (os.path.join(harness.folder(), name) for name in ("lib.so", "new.so"))
+    for path, first in ((lib, ""), (new, "int g(int n) { return n / 1234567 * 7654321; }\n")):
+        subprocess.run(["cc", "-shared", "-x", "c", "-o", path, "-"], input=first + "int f(void) { return 1; }\n", text=True, check=True)
+    target = harness.start(py.command() + ["-c", HAS_CHILD, lib, HAS_CHILD], stdin=-1, stdout=-1)
+    target.stdout.readline()
+    recorder = Recorder("-p", target.pid, "-e", "uprobe:%s:f" % lib, "-o", "a.folded").recording()
+    before = recorder.events()
+    os.rename(new, lib)
+    target.stdin.write(b"\n")
+    target.stdin.flush()
+    child = int(target.stdout.readline())
+    harness.until(lambda: recorder.events() > before, "the child has events")
+    recorder.recording()
+    code, at = code_in(child, lib)
+    with open(lib, "rb") as file:
+        check(code == file.read()[at:at + len(code)], "the code of the new file is changed")
+    recorder.signal(2).wait().ok()
 
 
 @each(py=[harness.debian_python()])

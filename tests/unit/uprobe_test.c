@@ -4,6 +4,8 @@
  * stands after a uprobe.
  */
 #include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "unit.h"
 #include "arch/arch.h"
@@ -98,7 +100,6 @@ static void symbols(void **state)
 	if (r == -ENOENT && strstr(err.text, "no uprobe PMU"))
 		skip();
 	assert_int_equal(r, 0);
-	assert_string_equal(s.file, "/proc/self/exe");
 	assert_true(s.config2 && s.each && s.config == 0);
 	assert_int_equal(resolve("uprobe:/proc/self/exe:uprobe_test_here+0", &at, &err), 0);
 	assert_int_equal(at.config2, s.config2);
@@ -124,6 +125,32 @@ static void symbols(void **state)
 	assert_int_equal(resolve("uretprobe:/proc/self/exe:uprobe_test_here+4", &s, &err),
 			 -EINVAL);
 	assert_int_equal(resolve("uretprobe:/proc/self/exe:0x1001", &s, &err), -EINVAL);
+}
+
+/* The kernel gets the file that was read, whatever is at its path by then. */
+static void a_file_that_is_replaced(void **state)
+{
+	char folder[] = "/tmp/uprobe-test-XXXXXX", name[100], *path = name + strlen("uprobe:");
+	struct stat own, given;
+	struct perf_spec s;
+	struct err err;
+	int r;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(name, sizeof(name), "uprobe:%s/program", folder);
+	assert_int_equal(symlink("/proc/self/exe", path), 0);
+	strcat(name, ":uprobe_test_here");
+	r = resolve(name, &s, &err);
+	*strrchr(name, ':') = '\0';
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(folder), 0);
+	if (r == -ENOENT && strstr(err.text, "no uprobe PMU"))
+		skip();
+	assert_int_equal(r, 0);
+	assert_int_equal(stat("/proc/self/exe", &own), 0);
+	assert_int_equal(stat(s.file, &given), 0);
+	assert_true(given.st_ino == own.st_ino && given.st_dev == own.st_dev);
+	assert_true(s.file_ino == own.st_ino);
 }
 
 static void lengths(void **state)
@@ -254,6 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probes),
 		cmocka_unit_test(symbols),
+		cmocka_unit_test(a_file_that_is_replaced),
 		cmocka_unit_test(lengths),
 		cmocka_unit_test(jumps),
 		cmocka_unit_test(stands_at_the_probe),
