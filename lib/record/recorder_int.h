@@ -102,6 +102,7 @@ struct recorder {
 	unsigned told_limits; /* a bit for each of those in recorder_tell.c */
 	unsigned n_given_up, n_slow; /* files that nobody could read, and that did not answer */
 	size_t n_missed;      /* threads that had ended before they got events of their own */
+	uint64_t side_lost;   /* messages, when threads that had ended were last looked for */
 	size_t n_late;	      /* threads that had run when they got their events */
 	uint64_t late_ns;     /* how long those had run, in all */
 };

@@ -116,6 +116,25 @@ static int attach_more(struct recorder *r, pid_t pid, pid_t **tids, size_t *n,
 	return ret;
 }
 
+/* Threads that have ended have no events any more. */
+static void forget_ended(struct recorder *r)
+{
+	for (size_t i = r->attach.n_attached; i--;)
+		if (!proc_exists(r->attach.attached[i].tid))
+			attach_forget(&r->attach, r->attach.attached[i].tid);
+}
+
+/* The same where a queue had no room for messages: threads' ends may be among them. */
+static void forget_untold(struct recorder *r)
+{
+	uint64_t lost = STATS_GET(r->session->stats, side_lost);
+
+	if (lost == r->side_lost)
+		return;
+	r->side_lost = lost;
+	forget_ended(r);
+}
+
 /* The main thread of @pid has ended, maybe since another called exec, which has its number since:
  * the number that this one had is nobody's, and it may have had no events. @told: by a record;
  * else nobody knows yet that it is another program. */
@@ -129,9 +148,7 @@ static void attach_renamed_thread(struct recorder *r, pid_t pid, bool told)
 
 	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
 		return;
-	for (size_t i = r->attach.n_attached; i--;)
-		if (!proc_exists(r->attach.attached[i].tid))
-			attach_forget(&r->attach, r->attach.attached[i].tid);
+	forget_ended(r);
 	had = attach_has(&r->attach, pid);
 	attach_more(r, pid, &tids, &n, &err);
 	if (had || !attach_has(&r->attach, pid))
@@ -153,6 +170,7 @@ static void attach_new(struct recorder *r, pid_t pid, pid_t tid)
 
 	if (!r->config.tell_threads || !targets_find(&r->tracker.targets, pid))
 		return;
+	forget_untold(r);
 	if (tid != pid && !attach_has(&r->attach, pid))
 		attach_renamed_thread(r, pid, false);
 	ret = attach_more(r, pid, &tids, &n, &err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * recorder_messages: who has become a program that must fit a scope by itself is no target any
- * more, whichever message tells of it first, and stays none when the others come.
+ * more, whichever message tells of it first, and stays none when the others come. And a thread
+ * that has ended keeps no events, whether a message tells of it or not.
  */
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -176,6 +177,27 @@ static void adopted_before_its_exec_is_told(void **state)
 	is_target(f);
 }
 
+/* With events of its own for each thread, one has ended; another one is born. */
+static void an_end_that_is_not_told(void **state)
+{
+	enum { ENDED = 5000000 /* no number of the kernel's */ };
+	struct fix *f = *state;
+	struct attach *a = &f->r.attach;
+
+	f->r.config.tell_threads = true;
+	a->session = &f->session;
+	a->attached = calloc(2, sizeof(*a->attached));
+	a->attached[a->n_attached++].tid = f->pid;
+	a->attached[a->n_attached++].tid = ENDED;
+	tell_of(f, CTL_THREAD, f->pid, f->pid, FORKED_NS);
+	assert_true(attach_has(a, ENDED)); /* its end will be told */
+	f->stats.side_lost = 1;
+	tell_of(f, CTL_THREAD, f->pid, f->pid, FORKED_NS);
+	assert_false(attach_has(a, ENDED));
+	assert_true(attach_has(a, f->pid));
+	attach_deinit(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +209,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(not_by_anothers_exec, setup, teardown),
 		cmocka_unit_test_setup_teardown(of_who_has_ended, setup, teardown),
 		cmocka_unit_test_setup_teardown(adopted_before_its_exec_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_end_that_is_not_told, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,6 +108,7 @@ static struct fix *create(void **state)
 	fake_lay(f->f);
 	start(f);
 	f->r.session = &f->f->session;
+	f->r.session->stats = &f->f->stats;
 	f->r.o.follow = true;
 	f->r.config = f->f->c;
 	f->r.config.targets = &f->r.tracker.targets;
