@@ -276,7 +276,7 @@ static enum pystack_end readable(struct reader *r, struct walk *w)
 	case TARGET_PENDING:
 		return program_ask(r, t, w);
 	case TARGET_QUARANTINED:
-		if (t->nopython)
+		if (t->nopython && still_none(r, t))
 			return PYSTACK_NOPYTHON;
 		STATS_ADD(r->c->stats, torn_quarantined, 1);
 		return PYSTACK_END_N;

@@ -20,7 +20,7 @@ struct known_target {
 	int state;
 	uint64_t none_ns, looked_ns;
 	pid_t forker;
-	bool unborn;
+	bool unborn, nopython;
 	uint32_t code_number;
 };
 
@@ -256,11 +256,13 @@ static bool is_known(struct taping *tape, pid_t pid, const struct target *t)
 		now.looked_ns = atomic_load(&t->looked_ns);
 		now.forker = atomic_load(&t->forker);
 		now.unborn = atomic_load(&t->unborn);
+		now.nopython = atomic_load(&t->nopython);
 		now.code_number = atomic_load(&t->code_number);
 	}
 	if (known->pid == pid && known->program == now.program && known->state == now.state &&
 	    known->none_ns == now.none_ns && known->looked_ns == now.looked_ns &&
 	    known->forker == now.forker && known->unborn == now.unborn &&
+	    known->nopython == now.nopython &&
 	    known->code_number == now.code_number)
 		return true;
 	*known = now;

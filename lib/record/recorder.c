@@ -233,8 +233,7 @@ void recorder_destroy(struct recorder *r)
 static void give_up(struct recorder *r, pid_t pid)
 {
 	STATS_ADD(r->session->stats, stuck_reads, 1);
-	tracker_quarantine(&r->tracker, pid);
-	tracker_hangs(&r->tracker, pid);
+	tracker_hangs(&r->tracker, pid, true);
 }
 
 /* Without one it is tried again at the next look; samples are lost meanwhile. */
@@ -276,7 +275,7 @@ static void replace_namer(struct recorder *r, pid_t pid)
 	note_say(&r->o.note,
 		 "a read of process %d hangs: the names of its threads are not read any more",
 		 pid);
-	tracker_hangs(&r->tracker, pid);
+	tracker_hangs(&r->tracker, pid, false);
 	r->hung_namers[r->n_hung_namers++] = r->namer;
 	r->namer = NULL;
 	if (r->n_hung_namers < ARRAY_SIZE(r->hung_namers))
@@ -294,7 +293,7 @@ static void free_namers(struct recorder *r)
 
 		if (!pid)
 			continue;
-		tracker_returned(&r->tracker, pid);
+		tracker_returned(&r->tracker, pid, false);
 		r->hung_namers[i - 1] = r->hung_namers[--r->n_hung_namers];
 	}
 }
@@ -324,7 +323,7 @@ static int watch_waits(struct recorder *r)
 	pid_t pid;
 
 	while ((pid = waits_returned(r->waits)))
-		tracker_release(&r->tracker, pid);
+		tracker_returned(&r->tracker, pid, true);
 	pid = waits_watch(r->waits);
 	bare = waits_bare(r->waits);
 	if (pid)
@@ -359,7 +358,7 @@ static int watch_readers(struct recorder *r)
 		pid_t pid = slot->reader ? reader_stuck(slot) : 0;
 
 		while ((back = reader_returned(slot)))
-			tracker_release(&r->tracker, back);
+			tracker_returned(&r->tracker, back, true);
 		if (slot->guard.watch & 1)
 			soon = SUSPECT_MS;
 		if (pid)

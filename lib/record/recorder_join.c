@@ -27,7 +27,7 @@ static int take_row(struct recorder *r, const struct census_row *row)
 		tracker_found(&r->tracker, t, &row->python);
 		return 0;
 	}
-	tracker_note_none(t, row->code, &row->python, row->began);
+	tracker_note_none(&r->tracker, t, row->code, &row->python, row->began);
 	return tracker_search(&r->tracker, t, true);
 }
 

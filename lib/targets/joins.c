@@ -182,7 +182,7 @@ static bool take(struct joins *j, const struct look *l, int code, const struct p
 		tracker_learnt(t, target);
 		return true;
 	}
-	tracker_note_none(target, code, p, probe_began(l->probe));
+	tracker_note_none(t, target, code, p, probe_began(l->probe));
 	return tracker_search(t, target, true) == 0;
 }
 

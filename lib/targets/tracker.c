@@ -167,10 +167,8 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 	child->version = parent->version;
 	child->runtime = parent->runtime;
 	child->forker = target_inner_tid(parent, ptid);
-	state = atomic_load(&parent->state);
 	/* fork() itself may have held up a read of the parent; the child is another. */
-	if (state == TARGET_QUARANTINED)
-		state = parent->runtime ? TARGET_PYTHON : TARGET_PENDING;
+	state = tracker_state(parent);
 	if (state == TARGET_PYTHON || state == TARGET_STARTING)
 		tracker_learn_tids(child);
 	if (target_had_none(parent, time))

@@ -46,6 +46,7 @@ struct tracker {
 	/* Reads that were left behind: of which process, and whose that is. */
 	pid_t hanging[TRACKER_HANGING];
 	uid_t hanging_of[TRACKER_HANGING];
+	bool hanging_torn[TRACKER_HANGING]; /* tracker_hangs() */
 	size_t n_hanging;
 };
 
@@ -90,15 +91,14 @@ void tracker_leader_ended(struct tracker *t, pid_t pid);
  * yet. To be called until it says so, now and then. */
 pid_t tracker_left(struct tracker *t);
 
-/* A read of @pid hangs, or may: its samples are torn until tracker_release(). */
+/* A look at @pid hangs, or may: its samples are torn until that ends. */
 void tracker_quarantine(struct tracker *t, pid_t pid);
-void tracker_release(struct tracker *t, pid_t pid);
 
-/* A read of @pid was left behind, and keeps a thread, until tracker_returned(), which
- * tracker_release() does too. Where its user has too many of them no process of that user is
- * read. */
-void tracker_hangs(struct tracker *t, pid_t pid);
-void tracker_returned(struct tracker *t, pid_t pid);
+/* A read of @pid was left behind, and keeps a thread, until tracker_returned(). @torn: and its
+ * samples are torn until all such reads of it have ended. Where its user has too many of either
+ * no process of that user is read. */
+void tracker_hangs(struct tracker *t, pid_t pid, bool torn);
+void tracker_returned(struct tracker *t, pid_t pid, bool torn);
 
 /* Take up what ended, start what is due, free targets that have ended. Call often; cheap when
  * nothing is up. */

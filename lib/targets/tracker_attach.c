@@ -52,7 +52,7 @@ static int judge_root(struct tracker *t, pid_t pid, bool any, int code, const st
 		tracker_found(t, target, p);
 		return pyproc_is_pending(p) ? tracker_search(t, target, false) : 0;
 	}
-	tracker_note_none(target, code, p, began);
+	tracker_note_none(t, target, code, p, began);
 	if (code == -EAGAIN)
 		return tracker_search(t, target, true);
 	atomic_store(&target->state, TARGET_NOPYTHON);
@@ -66,7 +66,7 @@ static int take_wrapper(struct tracker *t, pid_t pid, const struct lookup *l, st
 
 	if (!target)
 		return err_set(err, -ENOMEM, "out of memory");
-	tracker_note_none(target, l->starts ? -EAGAIN : -ENOEXEC, &l->python, l->began);
+	tracker_note_none(t, target, l->starts ? -EAGAIN : -ENOEXEC, &l->python, l->began);
 	proc_comm(pid, pid, comm);
 	note_say(&t->note,
 		 "following %zu Python child%s of process %d (%s), which runs no Python "

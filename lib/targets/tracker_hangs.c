@@ -20,19 +20,43 @@ static void set_aside(struct target *target)
 
 	if (was == TARGET_QUARANTINED)
 		return;
+	target->otherwise = was;
 	target->nopython = was == TARGET_NOPYTHON;
 	atomic_store(&target->state, TARGET_QUARANTINED);
 }
 
 static void take_back(struct target *target)
 {
-	int aside = TARGET_QUARANTINED;
-
 	target->shunned = false;
-	if (target->runtime || target->nopython)
-		atomic_compare_exchange_strong(&target->state, &aside,
-					       target->nopython ? TARGET_NOPYTHON :
-								  TARGET_PYTHON);
+	if (atomic_load(&target->state) == TARGET_QUARANTINED)
+		atomic_store(&target->state, target->otherwise);
+}
+
+/* A read of @pid for which its samples are torn has not ended. */
+static bool is_held(const struct tracker *t, pid_t pid)
+{
+	for (size_t i = 0; i < t->n_hanging; i++)
+		if (t->hanging[i] == pid && t->hanging_torn[i])
+			return true;
+	return false;
+}
+
+int tracker_state(const struct target *target)
+{
+	int state = atomic_load(&target->state);
+
+	return state == TARGET_QUARANTINED ? target->otherwise : state;
+}
+
+void tracker_becomes(const struct tracker *t, struct target *target, int state)
+{
+	if (atomic_load(&target->state) == TARGET_QUARANTINED &&
+	    (target->shunned || is_held(t, target->pid))) {
+		target->otherwise = state;
+		target->nopython = state == TARGET_NOPYTHON;
+		return;
+	}
+	atomic_store_explicit(&target->state, state, memory_order_release);
 }
 
 void tracker_consider(struct tracker *t, struct target *target)
@@ -55,6 +79,7 @@ void tracker_quarantine(struct tracker *t, pid_t pid)
 	if (!target)
 		return;
 	set_aside(target);
+	target->shunned = false;
 	if (!target->hung)
 		note_say(&t->note, "a read of process %d hangs; until it ends its %s", pid,
 			 target->nopython ? "stacks may be cut" : "samples are torn");
@@ -68,12 +93,15 @@ static void consider_all(struct tracker *t)
 			tracker_consider(t, t->targets.all[i]);
 }
 
-void tracker_hangs(struct tracker *t, pid_t pid)
+void tracker_hangs(struct tracker *t, pid_t pid, bool torn)
 {
 	uid_t user = proc_user(pid);
 
+	if (torn)
+		tracker_quarantine(t, pid);
 	if (t->n_hanging < TRACKER_HANGING) {
 		t->hanging[t->n_hanging] = pid;
+		t->hanging_torn[t->n_hanging] = torn;
 		t->hanging_of[t->n_hanging++] = user;
 	}
 	if (!is_crowded(t, user))
@@ -98,29 +126,30 @@ static void take_back_all(struct tracker *t, uid_t user)
 	}
 }
 
-void tracker_returned(struct tracker *t, pid_t pid)
+static void forget(struct tracker *t, pid_t pid, bool torn)
 {
 	uid_t user;
 	size_t i = 0;
 
-	while (i < t->n_hanging && t->hanging[i] != pid)
+	while (i < t->n_hanging && (t->hanging[i] != pid || t->hanging_torn[i] != torn))
 		i++;
 	if (i == t->n_hanging)
 		return;
 	user = t->hanging_of[i];
 	t->hanging[i] = t->hanging[--t->n_hanging];
 	t->hanging_of[i] = t->hanging_of[t->n_hanging];
+	t->hanging_torn[i] = t->hanging_torn[t->n_hanging];
 	if (!is_crowded(t, user))
 		take_back_all(t, user);
 }
 
-void tracker_release(struct tracker *t, pid_t pid)
+void tracker_returned(struct tracker *t, pid_t pid, bool torn)
 {
 	struct target *target = targets_find(&t->targets, pid);
 
-	if (target)
-		take_back(target);
-	tracker_returned(t, pid);
-	if (target)
-		tracker_consider(t, target);
+	forget(t, pid, torn);
+	if (!torn || !target || is_held(t, pid))
+		return;
+	take_back(target);
+	tracker_consider(t, target);
 }

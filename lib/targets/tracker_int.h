@@ -50,11 +50,17 @@ bool tracker_is_stale(const struct tracker *t, const struct target *target);
 
 /* A look that began at @began ended with @code and, if it is not negative or -EAGAIN, with
  * @p: note that there was no interpreter then, or that one is about to start. */
-void tracker_note_none(struct target *target, int code, const struct pyproc *p,
-		       uint64_t began);
+void tracker_note_none(const struct tracker *t, struct target *target, int code,
+		       const struct pyproc *p, uint64_t began);
 
 /* One that can't be read, for @why: a person is told of the first, who wants details of all. */
 void tracker_tell_refused(struct tracker *t, const char *why);
+
+/* What @target is, whether it is read or not: an enum target_state, not TARGET_QUARANTINED. */
+int tracker_state(const struct target *target);
+
+/* From now on that is @state. As long as a read of it hangs it is in quarantine. */
+void tracker_becomes(const struct tracker *t, struct target *target, int state);
 
 /* @target, which may be read by now, is not, if its user has too many that hang. */
 void tracker_consider(struct tracker *t, struct target *target);

@@ -78,16 +78,17 @@ static void target_learn(struct target *t, const struct pyproc *p)
 static void found(struct tracker *t, struct target *target, const struct pyproc *p,
 		  bool enough)
 {
-	int state = atomic_load(&target->state);
+	int state = tracker_state(target);
+	bool known = state == TARGET_STARTING || state == TARGET_PYTHON;
 
 	others_learn(&t->others, target, p, enough, &t->note);
-	if (state == TARGET_PYTHON)
+	if (atomic_load(&target->state) == TARGET_PYTHON)
 		return;
 	/* Readers that see a runtime that is about to start read it already. */
-	if (state != TARGET_STARTING || target->runtime != p->runtime)
+	if (!known || target->runtime != p->runtime)
 		target_learn(target, p);
 	target->code = p->code;
-	atomic_store_explicit(&target->state, TARGET_PYTHON, memory_order_release);
+	tracker_becomes(t, target, TARGET_PYTHON);
 }
 
 void tracker_found(struct tracker *t, struct target *target, const struct pyproc *p)
@@ -101,24 +102,26 @@ bool tracker_is_stale(const struct tracker *t, const struct target *target)
 }
 
 /* It is mapped, and not there yet. Of a version that is not known yet nothing can be read. */
-static void tracker_starting(struct target *t, const struct pyproc *p)
+static void note_starting(const struct tracker *t, struct target *target,
+			  const struct pyproc *p)
 {
-	if (!p->version || atomic_load(&t->state) == TARGET_STARTING)
+	if (!p->version || tracker_state(target) == TARGET_STARTING)
 		return;
-	target_learn(t, p);
-	atomic_store_explicit(&t->state, TARGET_STARTING, memory_order_release);
+	target_learn(target, p);
+	tracker_becomes(t, target, TARGET_STARTING);
 }
 
-void tracker_note_none(struct target *t, int code, const struct pyproc *p, uint64_t began)
+void tracker_note_none(const struct tracker *t, struct target *target, int code,
+		       const struct pyproc *p, uint64_t began)
 {
 	bool none = code == -ENOEXEC || ((code == 0 || code == -EAGAIN) && p->unborn);
 
-	if (none && began >= t->begun_ns)
-		atomic_store(&t->none_ns, began);
+	if (none && began >= target->begun_ns)
+		atomic_store(&target->none_ns, began);
 	if (code == -EAGAIN)
-		tracker_starting(t, p);
+		note_starting(t, target, p);
 	else if (code == -ENOEXEC)
-		atomic_store(&t->state, TARGET_NOPYTHON);
+		tracker_becomes(t, target, TARGET_NOPYTHON);
 }
 
 void tracker_tape(const struct tracker *t, const struct target *target)
@@ -248,7 +251,7 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 	    !is_among(s->target, p))
 		renew(t, s);
 	target = s->target;
-	tracker_note_none(target, code, p, probe_began(s->probe));
+	tracker_note_none(t, target, code, p, probe_began(s->probe));
 	tracker_learnt(t, target);
 	if (code == 0) {
 		found(t, target, p, s->tries >= OTHERS_TRIES);

@@ -469,9 +469,12 @@ static void quarantined(void **state)
 	assert_int_equal(able(f, PID), PYSTACK_END_N);
 	assert_false(f->w.undecided);
 	assert_int_equal(STATS_GET(&f->stats, torn_quarantined), 1);
-	f->t->nopython = true;
+	f->t->nopython = true; /* but nobody knows until when */
+	assert_int_equal(able(f, PID), PYSTACK_END_N);
+	assert_int_equal(STATS_GET(&f->stats, torn_quarantined), 2);
+	f->t->none_ns = UINT64_MAX;
 	assert_int_equal(able(f, PID), PYSTACK_NOPYTHON);
-	assert_int_equal(STATS_GET(&f->stats, torn_quarantined), 1);
+	assert_int_equal(STATS_GET(&f->stats, torn_quarantined), 2);
 	assert_int_equal(STATS_GET(&f->stats, torn_notready), 0);
 }
 

@@ -324,13 +324,13 @@ static void stack_without_python(void **state)
 	f->c.native = true;
 	f->target->state = TARGET_QUARANTINED;
 	f->target->nopython = true;
+	f->target->none_ns = UINT64_MAX;
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, 10 * US);
 	fake_run(f);
 	assert_string_equal(fake_next(f), "nopython");
 	assert_int_equal(fake_sample(f)->n_stack, FAKE_STACK); /* nobody reads there */
 	f->target->state = TARGET_NOPYTHON;
-	f->target->none_ns = UINT64_MAX;
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, 10 * US);
 	fake_run(f);

@@ -281,8 +281,7 @@ static void add(struct tracker *t, pid_t pid, int state)
 
 static void hang(struct tracker *t, pid_t pid)
 {
-	tracker_quarantine(t, pid);
-	tracker_hangs(t, pid);
+	tracker_hangs(t, pid, true);
 }
 
 /* Of ALL processes of our user HALF hang who reads them: the others are not read, nor is a new one,
@@ -317,7 +316,7 @@ static void one_users_processes_hang(void **state)
 	assert_int_equal(state_of(&t, child), TARGET_QUARANTINED);
 	if (other)
 		assert_int_equal(state_of(&t, other), TARGET_NOPYTHON);
-	tracker_release(&t, pid[0]);
+	tracker_returned(&t, pid[0], true);
 	assert_int_equal(state_of(&t, pid[0]), TARGET_PYTHON);
 	assert_int_equal(state_of(&t, pid[1]), TARGET_QUARANTINED);
 	for (int i = HALF; i < ALL; i++)
@@ -331,6 +330,108 @@ static void one_users_processes_hang(void **state)
 		end(other);
 }
 
+static void run_until_looked_at(struct tracker *t)
+{
+	for (int i = 0; i < 2000 && t->n_searches; i++) {
+		poll(NULL, 0, 5);
+		tracker_run(t);
+	}
+	assert_int_equal(t->n_searches, 0);
+}
+
+/* What a look tells of a process does not have it read while a read of it hangs. */
+static void a_look_ends_while_a_read_hangs(void **state)
+{
+	pid_t pid = start();
+	struct target *target;
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	assert_int_equal(tracker_new(&t, pid, 0), 0);
+	target = targets_find(&t.targets, pid);
+	hang(&t, pid);
+	run_until_looked_at(&t);
+	assert_int_equal(state_of(&t, pid), TARGET_QUARANTINED);
+	assert_true(target->nopython);
+	tracker_returned(&t, pid, true);
+	assert_int_equal(state_of(&t, pid), TARGET_NOPYTHON);
+	/* Nor does an interpreter that is found, or begins. */
+	hang(&t, pid);
+	tracker_note_none(&t, target, -EAGAIN, &(struct pyproc){ .version = 1 }, 0);
+	assert_int_equal(state_of(&t, pid), TARGET_QUARANTINED);
+	assert_false(target->nopython);
+	tracker_found(&t, target, &(struct pyproc){ .version = 1, .runtime = 4096 });
+	assert_int_equal(state_of(&t, pid), TARGET_QUARANTINED);
+	tracker_returned(&t, pid, true);
+	assert_int_equal(state_of(&t, pid), TARGET_PYTHON);
+	tracker_deinit(&t);
+	end(pid);
+}
+
+/* The look itself hung: when it has ended the process is read. */
+static void a_look_that_hung_ends(void **state)
+{
+	pid_t pid = start();
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	assert_int_equal(tracker_new(&t, pid, 0), 0);
+	tracker_quarantine(&t, pid);
+	run_until_looked_at(&t);
+	assert_int_equal(state_of(&t, pid), TARGET_NOPYTHON);
+	tracker_deinit(&t);
+	end(pid);
+}
+
+/* Two readers may be in reads of one process, and who reads names in a third. */
+static void two_reads_of_one_hang(void **state)
+{
+	pid_t pid = start();
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	add(&t, pid, TARGET_PYTHON);
+	tracker_hangs(&t, pid, false);
+	assert_int_equal(state_of(&t, pid), TARGET_PYTHON);
+	hang(&t, pid);
+	hang(&t, pid);
+	tracker_returned(&t, pid, true);
+	assert_int_equal(state_of(&t, pid), TARGET_QUARANTINED);
+	tracker_returned(&t, pid, true);
+	assert_int_equal(state_of(&t, pid), TARGET_PYTHON);
+	tracker_returned(&t, pid, false);
+	assert_int_equal(t.n_hanging, 0);
+	tracker_deinit(&t);
+	end(pid);
+}
+
+/* A read of a process that is left alone for others of its user hangs, too: it is not read when
+ * theirs end. */
+static void one_of_a_crowd_hangs(void **state)
+{
+	pid_t pid[ALL];
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	for (int i = 0; i < ALL; i++) {
+		pid[i] = start();
+		add(&t, pid[i], TARGET_PYTHON);
+	}
+	for (int i = 0; i < HALF; i++)
+		hang(&t, pid[i]);
+	assert_int_equal(state_of(&t, pid[HALF]), TARGET_QUARANTINED);
+	hang(&t, pid[HALF]);
+	tracker_returned(&t, pid[0], true);
+	tracker_returned(&t, pid[1], true);
+	assert_int_equal(state_of(&t, pid[HALF + 1]), TARGET_PYTHON);
+	assert_int_equal(state_of(&t, pid[HALF]), TARGET_QUARANTINED);
+	tracker_returned(&t, pid[HALF], true);
+	assert_int_equal(state_of(&t, pid[HALF]), TARGET_PYTHON);
+	tracker_deinit(&t);
+	for (int i = 0; i < ALL; i++)
+		end(pid[i]);
+}
+
 /* A process that becomes one program after another may leave a read behind in each. */
 static void one_process_hangs_many_times(void **state)
 {
@@ -339,13 +440,13 @@ static void one_process_hangs_many_times(void **state)
 
 	assert_int_equal(tracker_init(&t, -1), 0);
 	for (int i = 0; i < 3 * TRACKER_HANGING; i++)
-		tracker_hangs(&t, pid);
+		tracker_hangs(&t, pid, true);
 	assert_int_equal(t.n_hanging, TRACKER_HANGING);
 	add(&t, pid, TARGET_PYTHON);
 	tracker_consider(&t, targets_find(&t.targets, pid));
 	assert_int_equal(state_of(&t, pid), TARGET_QUARANTINED);
 	for (int i = 0; i < 3 * TRACKER_HANGING; i++)
-		tracker_returned(&t, pid);
+		tracker_returned(&t, pid, true);
 	assert_int_equal(t.n_hanging, 0);
 	tracker_deinit(&t);
 	end(pid);
@@ -363,6 +464,10 @@ int main(void)
 		cmocka_unit_test(exec_before_the_events),
 		cmocka_unit_test(one_users_processes_hang),
 		cmocka_unit_test(one_process_hangs_many_times),
+		cmocka_unit_test(a_look_ends_while_a_read_hangs),
+		cmocka_unit_test(a_look_that_hung_ends),
+		cmocka_unit_test(two_reads_of_one_hang),
+		cmocka_unit_test(one_of_a_crowd_hangs),
 		cmocka_unit_test(short_of_descriptors),
 	};
 
