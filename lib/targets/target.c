@@ -307,6 +307,7 @@ struct target *target_create(pid_t pid)
 
 	if (t) {
 		t->pid = pid;
+		t->user = PROC_NOBODY;
 		atomic_init(&t->pidfd, -EBADF);
 		t->since_ns = now_ns();
 	}

@@ -58,6 +58,7 @@ struct target {
 	bool hung;	     /* a person was told */
 	bool shunned;	     /* in quarantine for others of its user; control thread */
 	int otherwise;	     /* in quarantine: its state without that; control thread */
+	uid_t user;	     /* whose it is, or was; PROC_NOBODY: not known; control thread */
 	_Atomic bool names_hang; /* a read of its threads' names did not end */
 	_Atomic bool nopython;	 /* in quarantine: looked at before, no CPython is mapped */
 	_Atomic pid_t forker;	 /* its parent's thread that forked it (inner), 0: not known */

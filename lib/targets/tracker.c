@@ -164,6 +164,7 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 	if (!child)
 		return;
 	copy_interpreter(child, parent);
+	child->user = parent->user;
 	child->version = parent->version;
 	child->runtime = parent->runtime;
 	child->forker = target_inner_tid(parent, ptid);

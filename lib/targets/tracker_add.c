@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "sys/proc.h"
 #include "targets/tracker_int.h"
 
 void tracker_doubt(struct target *target)
@@ -16,6 +17,8 @@ void tracker_doubt(struct target *target)
 void tracker_open(struct tracker *t, struct target *target)
 {
 	targets_open(&t->targets, target);
+	if (target->user == PROC_NOBODY)
+		tracker_user(target);
 	tracker_doubt(target);
 }
 

@@ -6,11 +6,41 @@
  */
 #include "elf/pool.h"
 #include "sys/proc.h"
+#include "targets/births.h"
 #include "targets/tracker_int.h"
 
 static bool is_crowded(const struct tracker *t, uid_t user)
 {
-	return t->n_hanging + pool_count(t->hanging_of, t->n_hanging, user) >= TRACKER_HANGING;
+	size_t own = pool_count(t->hanging_of, t->n_hanging, user);
+
+	return own && t->n_hanging + own >= TRACKER_HANGING;
+}
+
+uid_t tracker_user(struct target *target)
+{
+	uid_t user = proc_user(target->pid);
+
+	if (user != PROC_NOBODY)
+		target->user = user;
+	return target->user;
+}
+
+/* Whose process @pid is or was: one that nobody knows any more had the user of who forked it. */
+static uid_t user_of(struct tracker *t, pid_t pid)
+{
+	enum { GENERATIONS = 8 };
+	uid_t user = PROC_NOBODY;
+
+	for (int i = 0; user == PROC_NOBODY && pid > 0 && i < GENERATIONS; i++) {
+		struct target *target = targets_latest(&t->targets, pid);
+
+		if (target)
+			user = target->retired ? target->user : tracker_user(target);
+		else
+			user = proc_user(pid);
+		pid = births_parent(t->births, pid);
+	}
+	return user;
 }
 
 /* Nobody reads it. */
@@ -66,7 +96,7 @@ void tracker_consider(struct tracker *t, struct target *target)
 	/* Fewer than half: whosever they are. */
 	if (2 * t->n_hanging < TRACKER_HANGING ||
 	    (state != TARGET_PYTHON && state != TARGET_NOPYTHON) ||
-	    !is_crowded(t, proc_user(target->pid)))
+	    !is_crowded(t, tracker_user(target)))
 		return;
 	set_aside(target);
 	target->shunned = true;
@@ -93,18 +123,46 @@ static void consider_all(struct tracker *t)
 			tracker_consider(t, t->targets.all[i]);
 }
 
+/* An entry of the user who has most of them. */
+static size_t one_of_most(const struct tracker *t)
+{
+	size_t most = 0, ret = 0;
+
+	for (size_t i = 0; i < t->n_hanging; i++) {
+		size_t n = pool_count(t->hanging_of, t->n_hanging, t->hanging_of[i]);
+
+		if (n > most) {
+			most = n;
+			ret = i;
+		}
+	}
+	return ret;
+}
+
+/* Where there is no room for more of @user, it has one of them at least. */
+static void note_hanging(struct tracker *t, pid_t pid, bool torn, uid_t user)
+{
+	size_t i = t->n_hanging;
+
+	if (i == TRACKER_HANGING && pool_count(t->hanging_of, i, user))
+		return;
+	if (i == TRACKER_HANGING)
+		i = one_of_most(t);
+	else
+		t->n_hanging++;
+	t->hanging[i] = pid;
+	t->hanging_of[i] = user;
+	t->hanging_torn[i] = torn;
+}
+
 void tracker_hangs(struct tracker *t, pid_t pid, bool torn)
 {
-	uid_t user = proc_user(pid);
+	uid_t user = user_of(t, pid);
 
 	if (torn)
 		tracker_quarantine(t, pid);
-	if (t->n_hanging < TRACKER_HANGING) {
-		t->hanging[t->n_hanging] = pid;
-		t->hanging_torn[t->n_hanging] = torn;
-		t->hanging_of[t->n_hanging++] = user;
-	}
-	if (!is_crowded(t, user))
+	note_hanging(t, pid, torn, user);
+	if (user == PROC_NOBODY || !is_crowded(t, user))
 		return;
 	if (!t->told_crowded)
 		note_say(&t->note,
@@ -115,32 +173,29 @@ void tracker_hangs(struct tracker *t, pid_t pid, bool torn)
 	consider_all(t);
 }
 
-/* Of @user, who has fewer reads that hang than before. */
-static void take_back_all(struct tracker *t, uid_t user)
+/* Fewer reads hang than before. */
+static void take_back_all(struct tracker *t)
 {
 	for (size_t i = 0; i < t->targets.n_all; i++) {
 		struct target *target = t->targets.all[i];
 
-		if (target->shunned && !target->retired && proc_user(target->pid) == user)
+		if (target->shunned && !target->retired && !is_crowded(t, tracker_user(target)))
 			take_back(target);
 	}
 }
 
 static void forget(struct tracker *t, pid_t pid, bool torn)
 {
-	uid_t user;
 	size_t i = 0;
 
 	while (i < t->n_hanging && (t->hanging[i] != pid || t->hanging_torn[i] != torn))
 		i++;
 	if (i == t->n_hanging)
 		return;
-	user = t->hanging_of[i];
 	t->hanging[i] = t->hanging[--t->n_hanging];
 	t->hanging_of[i] = t->hanging_of[t->n_hanging];
 	t->hanging_torn[i] = t->hanging_torn[t->n_hanging];
-	if (!is_crowded(t, user))
-		take_back_all(t, user);
+	take_back_all(t);
 }
 
 void tracker_returned(struct tracker *t, pid_t pid, bool torn)

@@ -27,7 +27,10 @@ enum { TRACKER_DOUBT_NS = 1000000000 };
 /* Look then whether it has ended, for nobody may tell. */
 void tracker_doubt(struct target *target);
 
-/* Open what is kept open of a published target. Of its end may be told before it is known, and
+/* Note whose @target's process is, if it is there; whose it is, or was when it was asked last. */
+uid_t tracker_user(struct target *target);
+
+/* Open what is kept open of a published target, and note whose it is. Of its end may be told before it is known, and
  * while it still ends, for that is in two CPUs' rings: it is looked at. */
 void tracker_open(struct tracker *t, struct target *target);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * noted - an exec, or that a process mapped an interpreter, told of by a record.
+ * noted - an exec, a fork, or that a process mapped an interpreter, told of by a record.
  */
 #ifndef NOTED_H
 #define NOTED_H
@@ -28,6 +28,22 @@ static inline void note_exec(struct births *b, pid_t pid, uint64_t time)
 	record_exec(&r, (uint32_t)pid, (uint32_t)pid, time, 0, 0);
 	note_record(b, &r);
 	assert_int_equal(births_execed(b, pid), time);
+}
+
+static inline void note_fork(struct births *b, pid_t pid, pid_t parent, uint64_t time)
+{
+	struct record r;
+
+	record_begin(&r, PERF_RECORD_FORK, 0);
+	record_u32(&r, (uint32_t)pid, (uint32_t)parent);
+	record_u32(&r, (uint32_t)pid, (uint32_t)parent);
+	record_u64(&r, time);
+	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
+	record_u64(&r, time);
+	record_u64(&r, 0);
+	record_u64(&r, 0);
+	note_record(b, &r);
+	assert_int_equal(births_parent(b, pid), parent);
 }
 
 static inline void note_python(struct births *b, pid_t pid, uint64_t time)

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "unit.h"
+#include "another_user.h"
+#include "noted.h"
 #include "sys/proc.h"
 #include "targets/births.h"
 #include "targets/tracker_int.h"
@@ -432,6 +434,58 @@ static void one_of_a_crowd_hangs(void **state)
 		end(pid[i]);
 }
 
+/* How @i of the processes ends before anybody sees that a read of it hangs: unheard, known to have
+ * ended, or unknown but for who forked it. */
+static void hang_and_end(struct tracker *t, int i, pid_t parent)
+{
+	pid_t pid = another_user_start(ANOTHER_USER);
+
+	if (i % 3 < 2)
+		add(t, pid, TARGET_PYTHON);
+	else
+		note_fork(t->births, pid, parent, 1);
+	if (i % 3 == 1)
+		tracker_gone(t, pid);
+	another_user_end(pid);
+	tracker_hangs(t, pid, true);
+}
+
+/* Reads of processes that have ended are their user's, however many: others are read on. */
+static void those_that_hang_have_ended(void **state)
+{
+	pid_t own, other, third;
+	struct tracker t;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(tracker_init(&t, -1), 0);
+	t.births = births_create();
+	own = another_user_start(ANOTHER_USER);
+	other = another_user_start(ANOTHER_USER + 1);
+	third = another_user_start(ANOTHER_USER + 2);
+	add(&t, own, TARGET_PYTHON);
+	add(&t, other, TARGET_PYTHON);
+	add(&t, third, TARGET_PYTHON);
+	for (int i = 0; i < 2 * TRACKER_HANGING; i++) {
+		assert_int_equal(state_of(&t, own), i < HALF ? TARGET_PYTHON : TARGET_QUARANTINED);
+		hang_and_end(&t, i, own);
+		assert_int_equal(state_of(&t, other), TARGET_PYTHON);
+	}
+	assert_int_equal(t.n_hanging, TRACKER_HANGING);
+	/* There is no room for more of anybody's. */
+	tracker_hangs(&t, other, false);
+	assert_int_equal(state_of(&t, other), TARGET_QUARANTINED);
+	assert_int_equal(state_of(&t, third), TARGET_PYTHON);
+	tracker_returned(&t, other, false);
+	assert_int_equal(state_of(&t, other), TARGET_PYTHON);
+	assert_int_equal(state_of(&t, own), TARGET_QUARANTINED);
+	births_destroy(t.births);
+	tracker_deinit(&t);
+	another_user_end(own);
+	another_user_end(other);
+	another_user_end(third);
+}
+
 /* A process that becomes one program after another may leave a read behind in each. */
 static void one_process_hangs_many_times(void **state)
 {
@@ -467,6 +521,7 @@ int main(void)
 		cmocka_unit_test(a_look_ends_while_a_read_hangs),
 		cmocka_unit_test(a_look_that_hung_ends),
 		cmocka_unit_test(two_reads_of_one_hang),
+		cmocka_unit_test(those_that_hang_have_ended),
 		cmocka_unit_test(one_of_a_crowd_hangs),
 		cmocka_unit_test(short_of_descriptors),
 	};
