@@ -185,7 +185,7 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 	pid_t inner;
 
 	w->res.end = w->able;
-	if (w->undecided ||
+	if ((w->undecided && !r->crowded) ||
 	    (w->able == PYSTACK_NOPYTHON && atomic_load(&t->state) != TARGET_QUARANTINED)) {
 		guarded_target(&r->mem, w->pid, w->tid);
 		rest_read(r, s, &r->mem.base, w);

@@ -150,7 +150,8 @@ static struct target *sleeper(struct reader *r, const struct target *t)
 	const struct births_code *known;
 	uint64_t moved;
 
-	if (!t->plain || outdated(r, t) || atomic_load(&t->state) != TARGET_PENDING)
+	if (r->crowded || !t->plain || outdated(r, t) ||
+	    atomic_load(&t->state) != TARGET_PENDING)
 		return NULL;
 	if (n->pid == t->pid && n->begun_ns == t->begun_ns)
 		return n;
@@ -235,6 +236,14 @@ static bool may_be_newborn(const struct reader *r, const struct target *t)
 	       (state == TARGET_NOPYTHON && !still_none(r, t));
 }
 
+/* It may be a process of a user whose processes are not read. */
+static bool is_unjudged(const struct reader *r, const struct target *t)
+{
+	int state = t ? atomic_load_explicit(&t->state, memory_order_acquire) : TARGET_PENDING;
+
+	return state == TARGET_PENDING || state == TARGET_STARTING || outdated(r, t);
+}
+
 /* Whether it has mapped no file since it was looked at that may hold an interpreter. */
 static bool others_known(const struct reader *r, const struct target *t)
 {
@@ -249,6 +258,8 @@ static enum pystack_end readable(struct reader *r, struct walk *w)
 		w->program = t;
 		return PYSTACK_OK;
 	}
+	if (r->crowded && is_unjudged(r, t))
+		return program_ask(r, t, w);
 	if (!t && (t = newborn(r, &(struct target){ .pid = w->pid }))) {
 		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = w->pid });
 		w->program = t;

@@ -65,6 +65,7 @@ bool reader_drain(struct reader *r, uint64_t shed_left, bool last)
 	bool any;
 
 	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
+	r->crowded = atomic_load_explicit(&r->c->crowded, memory_order_relaxed);
 	/* First: the samples of a thread that is held lie before the head then. */
 	capture->scan(r);
 	head = perf_ring_head(&r->slot->ring);

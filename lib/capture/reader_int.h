@@ -115,6 +115,7 @@ struct reader {
 	uint64_t look;		     /* its guard then */
 	uint32_t look_at;	     /* its slot */
 	bool unfit;    /* this thread is not where or what the capture needs: holds nobody */
+	bool crowded;  /* c->crowded, as this drain began */
 	uint32_t wait; /* of capture/waits alone: Q_WAIT_* of what it reads; else 0 */
 	uint32_t sampled; /* bit e: since the last drain, by this CPU's own event e */
 	uint32_t pace;	  /* target.pace of the last sample by an event in c->paced; 0: none */

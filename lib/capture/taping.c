@@ -178,7 +178,7 @@ static void taping_drain(struct reader *r, uint64_t head, uint64_t shed_left, bo
 	tape_put(&h, TAPE_BLIND, atomic_load(&c->blind_ns));
 	tape_put(&h, TAPE_DRAINING,
 		 (shed_left ? TAPE_SHED : 0u) | (last ? TAPE_LAST : 0u) |
-			 (r->unfit ? TAPE_UNFIT : 0u));
+			 (r->unfit ? TAPE_UNFIT : 0u) | (r->crowded ? TAPE_CROWDED : 0u));
 	put_head(r, TAPE_DRAIN, &h);
 }
 

@@ -98,6 +98,7 @@ static void read_one(struct waits *w, struct wait *wait)
 	struct walk walk;
 
 	epoch_enter(&r->c->targets->epoch, &r->slot->targets);
+	r->crowded = atomic_load_explicit(&r->c->crowded, memory_order_relaxed);
 	wait->tried = true; /* and no more, if that hangs */
 	wait->late = false;
 	r->wait = what_for(r, wait, &at);

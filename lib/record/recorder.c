@@ -372,6 +372,7 @@ static int watch_readers(struct recorder *r)
 	soon = MIN(soon, other);
 	other = watch_namer(r);
 	soon = MIN(soon, other);
+	atomic_store(&r->config.crowded, tracker_crowds(&r->tracker));
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {
 		r->warned_budget = true;
 		note_say(

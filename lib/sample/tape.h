@@ -153,7 +153,7 @@ enum tape_settings {
 	TAPE_EARLY = 256,
 	TAPE_SWITCHES_HIDDEN = 512,
 };
-enum tape_draining { TAPE_SHED = 1, TAPE_LAST = 2, TAPE_UNFIT = 4 };
+enum tape_draining { TAPE_SHED = 1, TAPE_LAST = 2, TAPE_UNFIT = 4, TAPE_CROWDED = 8 };
 enum tape_target_bits {
 	TAPE_GONE = 1,
 	TAPE_UNBORN = 2,

@@ -175,12 +175,13 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 	if (target_had_none(parent, time))
 		child->none_ns = time;
 	atomic_init(&child->state, state);
+	tracker_consider(t, child);
 	if (targets_publish(&t->targets, &child, 1) < 0) {
 		free(child);
 		return;
 	}
 	tracker_open(t, child);
-	tracker_learnt(t, child);
+	tracker_tape(t, child);
 	if (state == TARGET_PENDING || state == TARGET_STARTING ||
 	    (state == TARGET_PYTHON && tracker_is_stale(t, parent)) ||
 	    (state == TARGET_NOPYTHON && !child->none_ns))
@@ -203,6 +204,7 @@ int tracker_wake(struct tracker *t, struct target *target)
 	uint64_t age = proc_age_ns(target->pid), known = now_ns() - target->since_ns;
 
 	target->asleep = false;
+	tracker_consider(t, target);
 	tracker_open(t, target);
 	/* If it was forked just before it was listed, nobody knows by which thread. */
 	target->unborn = age < JUST_NS + known;

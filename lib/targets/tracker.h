@@ -100,6 +100,9 @@ void tracker_quarantine(struct tracker *t, pid_t pid);
 void tracker_hangs(struct tracker *t, pid_t pid, bool torn);
 void tracker_returned(struct tracker *t, pid_t pid, bool torn);
 
+/* True: some user has too many. */
+bool tracker_crowds(const struct tracker *t);
+
 /* Take up what ended, start what is due, free targets that have ended. Call often; cheap when
  * nothing is up. */
 void tracker_run(struct tracker *t);

@@ -40,6 +40,7 @@ struct target *tracker_add(struct tracker *t, pid_t pid, uint64_t begun_ns)
 
 	if (!target)
 		return NULL;
+	tracker_consider(t, target);
 	if (targets_publish(&t->targets, &target, 1) == 0) {
 		tracker_open(t, target);
 		return target;

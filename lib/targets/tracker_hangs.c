@@ -16,6 +16,15 @@ static bool is_crowded(const struct tracker *t, uid_t user)
 	return own && t->n_hanging + own >= TRACKER_HANGING;
 }
 
+bool tracker_crowds(const struct tracker *t)
+{
+	bool any = false;
+
+	for (size_t i = 0; !any && i < t->n_hanging; i++)
+		any = is_crowded(t, t->hanging_of[i]);
+	return any;
+}
+
 uid_t tracker_user(struct target *target)
 {
 	uid_t user = proc_user(target->pid);
@@ -89,14 +98,19 @@ void tracker_becomes(const struct tracker *t, struct target *target, int state)
 	atomic_store_explicit(&target->state, state, memory_order_release);
 }
 
+/* Too many reads of processes of its user hang. */
+static bool is_of_crowd(const struct tracker *t, struct target *target)
+{
+	/* Fewer than half: whosever they are. */
+	return 2 * t->n_hanging >= TRACKER_HANGING && is_crowded(t, tracker_user(target));
+}
+
 void tracker_consider(struct tracker *t, struct target *target)
 {
 	int state = atomic_load(&target->state);
 
-	/* Fewer than half: whosever they are. */
-	if (2 * t->n_hanging < TRACKER_HANGING ||
-	    (state != TARGET_PYTHON && state != TARGET_NOPYTHON) ||
-	    !is_crowded(t, tracker_user(target)))
+	if (state == TARGET_QUARANTINED || state == TARGET_REFUSED || target->asleep ||
+	    !is_of_crowd(t, target))
 		return;
 	set_aside(target);
 	target->shunned = true;
@@ -179,7 +193,7 @@ static void take_back_all(struct tracker *t)
 	for (size_t i = 0; i < t->targets.n_all; i++) {
 		struct target *target = t->targets.all[i];
 
-		if (target->shunned && !target->retired && !is_crowded(t, tracker_user(target)))
+		if (target->shunned && !target->retired && !is_of_crowd(t, target))
 			take_back(target);
 	}
 }
@@ -205,6 +219,7 @@ void tracker_returned(struct tracker *t, pid_t pid, bool torn)
 	forget(t, pid, torn);
 	if (!torn || !target || is_held(t, pid))
 		return;
-	take_back(target);
-	tracker_consider(t, target);
+	target->shunned = is_of_crowd(t, target);
+	if (!target->shunned)
+		take_back(target);
 }

@@ -30,8 +30,8 @@ void tracker_doubt(struct target *target);
 /* Note whose @target's process is, if it is there; whose it is, or was when it was asked last. */
 uid_t tracker_user(struct target *target);
 
-/* Open what is kept open of a published target, and note whose it is. Of its end may be told before it is known, and
- * while it still ends, for that is in two CPUs' rings: it is looked at. */
+/* Open what is kept open of a published target, and note whose it is. Of its end may be told before
+ * it is known, and while it still ends, for that is in two CPUs' rings: it is looked at. */
 void tracker_open(struct tracker *t, struct target *target);
 
 /* A target that no table has yet, for a process that began at @begun_ns; malloc'ed. NULL: no
@@ -65,7 +65,8 @@ int tracker_state(const struct target *target);
 /* From now on that is @state. As long as a read of it hangs it is in quarantine. */
 void tracker_becomes(const struct tracker *t, struct target *target, int state);
 
-/* @target, which may be read by now, is not, if its user has too many that hang. */
+/* @target, which is not published yet or is not asleep any more, is not read if its user has too
+ * many that hang. */
 void tracker_consider(struct tracker *t, struct target *target);
 
 /* Put what the readers know of @target on the tape, if there is one. */

@@ -49,6 +49,8 @@ struct reader_config {
 	_Atomic uint32_t asked, answered;  /* CTL_LOOK: sent, and dealt with */
 	_Atomic uint64_t start_ns, end_ns; /* samples outside are ignored */
 	_Atomic bool over_budget;	   /* set once */
+	/* tracker_crowds(): what the control thread has not judged yet is not read. */
+	_Atomic bool crowded;
 	_Atomic(struct event_ids *) *ids;  /* with several events */
 	struct ours *ours;		   /* events see all of a CPU; else NULL */
 	/* Only samples are of all that a CPU runs, other records of the targets' threads. */

@@ -301,6 +301,7 @@ static void play_drain(struct lane *l, size_t i)
 	turn_wait(l, i);
 	enter_drain(l, step);
 	l->reader->unfit = bits & TAPE_UNFIT;
+	atomic_store(&l->p->config.crowded, bits & TAPE_CROWDED);
 	reader_drain(l->reader, bits & TAPE_SHED ? 1 : 0, bits & TAPE_LAST);
 	if (!l->begun && tape_get(step->chunk, TAPE_START, 0) == UINT64_MAX)
 		l->reader->first_pos = l->reader->pos;

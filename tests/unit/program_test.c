@@ -478,6 +478,41 @@ static void quarantined(void **state)
 	assert_int_equal(STATS_GET(&f->stats, torn_notready), 0);
 }
 
+/* Some user's processes are not read: nor is one of which nobody knows yet whose it is. */
+static void crowded(void **state)
+{
+	static const uint64_t none;
+	struct fix *f = *state;
+	struct target *parent;
+
+	f->r->crowded = true;
+	begin_anew(f);
+	expect_asked(f, PID);
+	f->t->state = TARGET_STARTING;
+	f->t->begun_ns = 100;
+	f->t->py = f->known->py;
+	put_memory(f, PID, f->t->py.walk.interp_head, &none, 8);
+	expect_asked(f, PID);
+	/* Nor one that nobody knows at all, but as the copy of one that is read. */
+	put_memory(f, 91, ID_AT + MOVED, ID, ID_BYTES);
+	note_exec(f, 91, 100);
+	note_map(f, 91, CODE_AT + MOVED, 110);
+	expect_asked(f, 91);
+	parent = publish(f, PARENT, TARGET_PENDING);
+	parent->plain = true;
+	put_memory(f, PARENT, ID_AT, ID, ID_BYTES);
+	expect_asked(f, PARENT);
+	note_fork(f, 90, PARENT, THREAD, 50);
+	expect_asked(f, 90);
+	parent->state = TARGET_PYTHON;
+	assert_int_equal(able(f, 90), PYSTACK_OK);
+	f->r->crowded = false;
+	parent->state = TARGET_PENDING;
+	expect_known(f, PARENT, 0);
+	expect_known(f, 91, MOVED);
+	expect_known(f, PID, MOVED);
+}
+
 /* A question for which there was no room is asked by the next sample. */
 static void no_room_to_ask(void **state)
 {
@@ -618,6 +653,7 @@ int main(void)
 		TEST(forked_in_one_place),
 		TEST(forked_of_another),
 		TEST(forked_of_sleeper),
+		TEST(crowded),
 		TEST(starting),
 		TEST(quarantined),
 		TEST(no_room_to_ask),

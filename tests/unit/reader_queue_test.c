@@ -330,6 +330,15 @@ static void stack_without_python(void **state)
 	fake_run(f);
 	assert_string_equal(fake_next(f), "nopython");
 	assert_int_equal(fake_sample(f)->n_stack, FAKE_STACK); /* nobody reads there */
+	f->target->state = TARGET_PENDING;
+	f->c.crowded = true;
+	fake_take(f, (struct fake_event){ 0 });
+	fake_leave(f, 10 * US);
+	fake_run(f);
+	assert_string_equal(fake_next(f), "torn");
+	assert_true(fake_sample(f)->undecided);
+	assert_int_equal(fake_sample(f)->n_stack, FAKE_STACK); /* nor here */
+	f->c.crowded = false;
 	f->target->state = TARGET_NOPYTHON;
 	fake_take(f, (struct fake_event){ 0 });
 	fake_leave(f, 10 * US);

@@ -516,13 +516,14 @@ static void how_it_drains(void **state)
 {
 	static const struct {
 		uint64_t shed_left;
-		bool last, unfit;
+		bool last, unfit, crowded;
 		uint64_t says;
 	} rows[] = {
-		{ 0, false, false, 0 },
-		{ 1, false, false, TAPE_SHED },
-		{ 0, true, false, TAPE_LAST },
-		{ 0, false, true, TAPE_UNFIT },
+		{ 0, false, false, false, 0 },
+		{ 1, false, false, false, TAPE_SHED },
+		{ 0, true, false, false, TAPE_LAST },
+		{ 0, false, true, false, TAPE_UNFIT },
+		{ 0, false, false, true, TAPE_CROWDED },
 	};
 	enum { WOKE = 17 };
 	struct reading x = begin_reading(*state);
@@ -533,6 +534,7 @@ static void how_it_drains(void **state)
 		struct bytes drain;
 
 		x.r->unfit = rows[i].unfit;
+		x.r->crowded = rows[i].crowded;
 		x.r->tap->drain(x.r, x.r->pos, rows[i].shed_left, rows[i].last);
 		take_written(&x);
 		drain = written(&x, TAPE_DRAIN);

@@ -13,6 +13,7 @@
 #include "unit.h"
 #include "another_user.h"
 #include "noted.h"
+#include "base/base.h"
 #include "sys/proc.h"
 #include "targets/births.h"
 #include "targets/tracker_int.h"
@@ -434,6 +435,49 @@ static void one_of_a_crowd_hangs(void **state)
 		end(pid[i]);
 }
 
+/* A new process of a user who has too many that hang is not read from the moment on when readers
+ * can see it, nor one that is not known well, nor one that was asleep. */
+static void a_crowd_gets_more(void **state)
+{
+	static const int states[] = { TARGET_PENDING, TARGET_STARTING, TARGET_REFUSED };
+	enum { N = ARRAY_SIZE(states), ASLEEP = N, LATE, ALL_OF };
+	pid_t pid[ALL_OF], hostile = start();
+	struct target *asleep;
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	for (int i = 0; i < ALL_OF; i++)
+		pid[i] = start();
+	for (int i = 0; i < N; i++)
+		add(&t, pid[i], states[i]);
+	add(&t, pid[ASLEEP], TARGET_PENDING);
+	asleep = targets_find(&t.targets, pid[ASLEEP]);
+	asleep->asleep = true;
+	for (int i = 0; i < HALF; i++) {
+		assert_false(tracker_crowds(&t));
+		tracker_hangs(&t, hostile, true);
+	}
+	assert_true(tracker_crowds(&t));
+	assert_int_equal(tracker_new(&t, pid[LATE], 0), 0);
+	assert_int_equal(state_of(&t, pid[LATE]), TARGET_QUARANTINED);
+	assert_int_equal(state_of(&t, pid[0]), TARGET_QUARANTINED);
+	assert_int_equal(state_of(&t, pid[1]), TARGET_QUARANTINED);
+	assert_int_equal(state_of(&t, pid[2]), TARGET_REFUSED);
+	assert_int_equal(state_of(&t, pid[ASLEEP]), TARGET_PENDING);
+	assert_int_equal(tracker_wake(&t, asleep), 0);
+	assert_int_equal(state_of(&t, pid[ASLEEP]), TARGET_QUARANTINED);
+	tracker_returned(&t, hostile, true);
+	assert_false(tracker_crowds(&t));
+	for (int i = 0; i < N; i++)
+		assert_int_equal(state_of(&t, pid[i]), states[i]);
+	assert_int_equal(state_of(&t, pid[ASLEEP]), TARGET_PENDING);
+	assert_int_equal(state_of(&t, pid[LATE]), TARGET_PENDING);
+	tracker_deinit(&t);
+	for (int i = 0; i < ALL_OF; i++)
+		end(pid[i]);
+	end(hostile);
+}
+
 /* How @i of the processes ends before anybody sees that a read of it hangs: unheard, known to have
  * ended, or unknown but for who forked it. */
 static void hang_and_end(struct tracker *t, int i, pid_t parent)
@@ -521,6 +565,7 @@ int main(void)
 		cmocka_unit_test(a_look_ends_while_a_read_hangs),
 		cmocka_unit_test(a_look_that_hung_ends),
 		cmocka_unit_test(two_reads_of_one_hang),
+		cmocka_unit_test(a_crowd_gets_more),
 		cmocka_unit_test(those_that_hang_have_ended),
 		cmocka_unit_test(one_of_a_crowd_hangs),
 		cmocka_unit_test(short_of_descriptors),
