@@ -202,7 +202,7 @@ void process_say_slow(struct file_helper *files)
 
 int process_find(pid_t pid, struct file_helper *files, struct lookup *ret, struct err *err)
 {
-	struct probers *crew = probers_create(1);
+	struct probers *crew = probers_create(1, false);
 	int code;
 
 	*ret = (struct lookup){

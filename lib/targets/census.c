@@ -86,7 +86,7 @@ static int look_at_some(struct census *c, struct probers *crew, const pid_t *pid
 int census_take(struct census *c, const struct scope *s, struct file_helper *files,
 		const struct stop *stop)
 {
-	struct probers *crew = probers_create(THREADS);
+	struct probers *crew = probers_create(THREADS, false);
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t n;
 	int r;

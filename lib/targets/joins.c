@@ -17,7 +17,7 @@
 
 enum {
 	MOST = 256,    /* that are looked at, or wait for that */
-	PROBES = 16,   /* that are looked at at a time */
+	PROBES = 16,   /* looked at at a time; of one user no more than are left for others */
 	TRIES = 8,     /* of a young one: it may be about to become a Python */
 	RETRY_MS = 10, /* doubled each time */
 	CREW_MS = 50,  /* between two looks whether all who look hang */
@@ -25,13 +25,15 @@ enum {
 	TURN = 16,     /* that a look into /proc asks for their program */
 };
 static const uint64_t MS = 1000000, YOUNG_NS = 2000000000;
-static const uint64_t HANG_NS = 10000000000; /* a look takes some ms */
 
 struct look {
 	pid_t pid, parent;
 	int tries;
 	uint64_t next_ns;
 	struct probe *probe; /* at work, or NULL */
+	uint64_t asked_ns;   /* when that was started */
+	uid_t user;	     /* for whose process */
+	bool crowded;	     /* it waits for others of its user */
 	bool asked;	     /* for another look, while that one was at work */
 };
 
@@ -155,14 +157,27 @@ static bool put_off(struct look *l)
 	return true;
 }
 
+/* One more at work would be more of its user's than are left for all others. */
+static bool is_crowded(const struct joins *j, const struct look *l)
+{
+	size_t own = 0;
+
+	for (size_t i = 0; i < j->n; i++)
+		own += j->look[i].probe && j->look[i].user == l->user;
+	return own && j->n_probes + own >= PROBES;
+}
+
 static bool begin_look(struct joins *j, struct look *l)
 {
 	if (targets_find(&j->t->targets, l->pid))
 		return false;
 	if (!scope_fits(j->scope, l->pid))
 		return !j->told && is_young(l->pid) && put_off(l);
-	if (j->n_probes == PROBES)
+	l->user = proc_user(l->pid);
+	l->crowded = is_crowded(j, l);
+	if (j->n_probes == PROBES || l->crowded)
 		return true;
+	l->asked_ns = now_ns();
 	l->probe = probe_start(j->t->crew, l->pid, now_ns(), j->t->files, j->t->kick);
 	j->n_probes += l->probe != NULL;
 	return l->probe || put_off(l);
@@ -191,15 +206,18 @@ static void end_probe(struct joins *j, struct look *l)
 	probe_release(l->probe);
 	l->probe = NULL;
 	j->n_probes--;
+	for (size_t i = 0; i < j->n; i++)
+		j->look[i].crowded = false;
 }
 
-/* When a probe that is not over would hang; of one that has not begun, when it is looked again
- * whether all who look do. */
+/* When a probe that is not over would hang, or has waited for too long; of one that has not begun,
+ * when it is looked again whether all who look hang. */
 static uint64_t probe_due(const struct look *l, uint64_t now)
 {
 	uint64_t began = probe_began(l->probe);
 
-	return began ? began + HANG_NS : now + CREW_MS * MS;
+	return began ? began + TRACKER_LOOK_NS :
+		       MIN(l->asked_ns + TRACKER_LOOK_NS, now + CREW_MS * MS);
 }
 
 /* Others wait for its turn. */
@@ -289,7 +307,7 @@ int joins_due_ms(const struct joins *j, int most)
 		/* The end of a probe kicks the control thread. */
 		if (l->probe)
 			next = MIN(next, probe_due(l, now));
-		else if (j->n_probes < PROBES)
+		else if (j->n_probes < PROBES && !l->crowded)
 			next = MIN(next, l->next_ns);
 	}
 	return next > now ? MIN((int)((next - now) / MS) + 1, most) : 0;

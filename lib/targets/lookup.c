@@ -177,7 +177,7 @@ static int look_at_children(struct lookup *l, pid_t pid, bool *young, struct err
 
 	if (family_list(pid, &pids, &n) < 0)
 		return 0;
-	crew = probers_create(THREADS);
+	crew = probers_create(THREADS, false);
 	if (!crew)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "elf/file_helper.h"
+#include "elf/pool.h"
 #include "sys/proc.h"
 #include "base/work.h"
 
@@ -26,6 +27,7 @@ struct probe {
 	struct probers *crew;
 	struct probe *next; /* that waits for a thread */
 	pid_t pid;
+	uid_t user; /* whose that is */
 	uint64_t since_ns;
 	struct file_helper *files; /* or NULL */
 	int kick, code;
@@ -45,6 +47,11 @@ struct probers {
 	pthread_cond_t asked;
 	struct probe *first, **last; /* of those that wait */
 	size_t n_waiting, n_idle, n_threads, most;
+	size_t n_left; /* threads that nobody waits for, beside n_threads */
+	bool bounded;
+	/* With @bounded: of whom those are that are looked at. */
+	uid_t user[PROBERS_BOUND];
+	size_t n_users;
 	uint64_t moved_ns; /* when the last look ended, or had to wait for a thread */
 	bool over;
 };
@@ -68,6 +75,74 @@ static void drop(struct probe *p)
 	sem_destroy(&p->ended);
 	free(p);
 	leave(c);
+}
+
+/* --- those that wait: with the lock --- */
+
+static bool is_crowded(const struct probers *c, uid_t user)
+{
+	size_t own = pool_count(c->user, c->n_users, user);
+
+	return own && c->n_users + own >= PROBERS_BOUND;
+}
+
+/* The first that need not wait, or NULL. */
+static struct probe *first_due(const struct probers *c)
+{
+	struct probe *p = c->first;
+
+	while (p && is_crowded(c, p->user))
+		p = p->next;
+	return p;
+}
+
+static size_t count_due(const struct probers *c)
+{
+	size_t n = 0;
+
+	for (const struct probe *p = c->first; p; p = p->next)
+		n += !is_crowded(c, p->user);
+	return n;
+}
+
+/* True: no thread has begun with it, and none will. */
+static bool take_back(struct probers *c, const struct probe *p)
+{
+	struct probe **at = &c->first;
+
+	while (*at && *at != p)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = p->next;
+	c->last = c->last == &p->next ? at : c->last;
+	c->n_waiting--;
+	return true;
+}
+
+/* A look at a process of @user has ended. */
+static void forget_user(struct probers *c, uid_t user)
+{
+	size_t i = 0;
+
+	while (i < c->n_users && c->user[i] != user)
+		i++;
+	if (i < c->n_users)
+		c->user[i] = c->user[--c->n_users];
+}
+
+size_t probers_crowded(struct probers *c, uid_t *user)
+{
+	size_t ret = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; !ret && i < c->n_users; i++)
+		if (is_crowded(c, c->user[i])) {
+			*user = c->user[i];
+			ret = c->n_users;
+		}
+	pthread_mutex_unlock(&c->lock);
+	return ret;
 }
 
 /* --- a thread --- */
@@ -108,16 +183,15 @@ static struct probe *next_probe(struct probers *c)
 	struct probe *p;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->first && !c->over && rest(c))
+	while (!first_due(c) && !c->over && rest(c))
 		;
-	p = c->first;
-	if (p) {
-		c->first = p->next;
-		c->last = c->first ? c->last : &c->first;
-		c->n_waiting--;
-	} else {
+	p = first_due(c);
+	if (p)
+		take_back(c, p);
+	else
 		c->n_threads--;
-	}
+	if (p && c->bounded)
+		c->user[c->n_users++] = p->user;
 	pthread_mutex_unlock(&c->lock);
 	return p;
 }
@@ -145,6 +219,10 @@ static bool end(struct probe *p)
 	if (p->kick >= 0)
 		eventfd_write(p->kick, 1);
 	left = p->left;
+	c->n_left -= left;
+	forget_user(c, p->user);
+	if (c->first)
+		pthread_cond_signal(&c->asked);
 	c->moved_ns = now_ns();
 	pthread_mutex_unlock(&c->lock);
 	drop(p);
@@ -166,12 +244,12 @@ static void *prober_main(void *arg)
 	return NULL;
 }
 
-/* --- the crew: with the lock --- */
-
 static bool add_thread(struct probers *c)
 {
 	pthread_t thread;
 
+	if (c->bounded && c->n_threads + c->n_left >= PROBERS_BOUND)
+		return false;
 	atomic_fetch_add(&c->refs, 1);
 	if (pthread_create(&thread, NULL, prober_main, c)) {
 		atomic_fetch_sub(&c->refs, 1);
@@ -182,22 +260,7 @@ static bool add_thread(struct probers *c)
 	return true;
 }
 
-/* True: no thread has begun with it, and none will. */
-static bool take_back(struct probers *c, const struct probe *p)
-{
-	struct probe **at = &c->first;
-
-	while (*at && *at != p)
-		at = &(*at)->next;
-	if (!*at)
-		return false;
-	*at = p->next;
-	c->last = c->last == &p->next ? at : c->last;
-	c->n_waiting--;
-	return true;
-}
-
-struct probers *probers_create(size_t most)
+struct probers *probers_create(size_t most, bool bounded)
 {
 	struct probers *c = calloc(1, sizeof(*c));
 
@@ -208,6 +271,7 @@ struct probers *probers_create(size_t most)
 	pthread_cond_init(&c->asked, NULL);
 	c->last = &c->first;
 	c->most = most;
+	c->bounded = bounded;
 	return c;
 }
 
@@ -229,7 +293,7 @@ void probers_run(struct probers *c)
 
 	pthread_mutex_lock(&c->lock);
 	if (now > c->moved_ns + STUCK_MS * 1000000ull) {
-		n = MIN(c->most, c->n_waiting);
+		n = MIN(c->most, count_due(c));
 		c->moved_ns = now;
 	}
 	while (n-- && add_thread(c))
@@ -249,6 +313,7 @@ static struct probe *create(struct probers *c, pid_t pid, uint64_t since_ns,
 	atomic_fetch_add(&c->refs, 1);
 	p->crew = c;
 	p->pid = pid;
+	p->user = c->bounded ? proc_user(pid) : PROC_NOBODY;
 	p->since_ns = since_ns;
 	p->files = file_helper_ref(files);
 	p->kick = kick;
@@ -326,6 +391,7 @@ void probe_release(struct probe *p)
 	/* Who hangs is replaced. */
 	if (!never && !atomic_load(&p->done)) {
 		p->left = true;
+		c->n_left++;
 		c->n_threads--;
 		if (c->n_waiting > c->n_idle && c->n_threads < c->most)
 			add_thread(c);

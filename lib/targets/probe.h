@@ -13,9 +13,17 @@
 
 struct probe;
 
+enum { PROBERS_BOUND = 64 };
+
 /* The threads: none until there is something to look at, @most at work as long as none of
- * them takes long. NULL: no memory. */
-struct probers *probers_create(size_t most);
+ * them takes long. @bounded: never more than PROBERS_BOUND, also of those that nobody waits for,
+ * and at no user's processes more than are left for all others; further ones wait. NULL: no
+ * memory. */
+struct probers *probers_create(size_t most, bool bounded);
+
+/* How many looks do not end, if those at processes of @user, which it tells, are too many; 0: of
+ * no user's are. */
+size_t probers_crowded(struct probers *c, uid_t *user);
 
 /* To be called now and then while looks wait for a thread: if all threads seem to hang, more
  * begin. */
@@ -34,7 +42,7 @@ struct probe *probe_start(struct probers *c, pid_t pid, uint64_t since_ns,
  * value. */
 bool probe_done(struct probe *p, int *code, struct pyproc *ret, struct err *err);
 
-/* When it began to look; 0: it has not, for all threads are at work. */
+/* When it began to look; 0: it has not, for all threads are at work, or too many at its user's. */
 uint64_t probe_began(const struct probe *p);
 
 /* Wait at most @ms, and probers_run(). True if it ended. */

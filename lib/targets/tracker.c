@@ -22,7 +22,7 @@ enum {
 
 int tracker_init(struct tracker *t, int kick)
 {
-	*t = (struct tracker){ .kick = kick, .crew = probers_create(THREADS) };
+	*t = (struct tracker){ .kick = kick, .crew = probers_create(THREADS, true) };
 	return t->crew ? targets_init(&t->targets) : -ENOMEM;
 }
 

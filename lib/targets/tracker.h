@@ -43,6 +43,7 @@ struct tracker {
 	bool told_refused; /* a person knows of one that can't be read */
 	bool told_short;   /* a person knows that descriptors did not suffice for a look */
 	bool told_crowded; /* a person knows that a user's processes are not read */
+	bool told_looks;   /* a person knows that they are not looked at */
 	/* Reads that were left behind: of which process, and whose that is. */
 	pid_t hanging[TRACKER_HANGING];
 	uid_t hanging_of[TRACKER_HANGING];

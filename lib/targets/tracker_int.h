@@ -19,10 +19,14 @@ struct search {
 	bool again; /* asked for while the probe was looking */
 	bool dropped;
 	uint64_t next_ns;
+	uint64_t asked_ns; /* when the probe was started */
 };
 
 /* The last samples of a process have been read so long after it has ended. */
 enum { TRACKER_DOUBT_NS = 1000000000 };
+
+/* A look at a process takes some ms; one that takes longer than this hangs. */
+#define TRACKER_LOOK_NS ((uint64_t)10000000000)
 
 /* Look then whether it has ended, for nobody may tell. */
 void tracker_doubt(struct target *target);

@@ -299,6 +299,7 @@ static void begin_look(struct tracker *t, struct search *s)
 	/* What is asked for from here on wants another look. */
 	atomic_store(&s->target->asked, false);
 	s->again = false;
+	s->asked_ns = now;
 	s->probe = probe_start(t->crew, s->target->pid, s->target->since_ns, t->files,
 			       t->kick);
 	if (!s->probe)
@@ -319,8 +320,8 @@ static bool step_search(struct tracker *t, struct search *s)
 		begin_look(t, s);
 		return false;
 	}
-	if (!probe_done(s->probe, &code, &p, &err))
-		return false;
+	if (!probe_done(s->probe, &code, &p, &err)) /* nobody will ask for one that has ended */
+		return s->target->retired && now_ns() - s->asked_ns > TRACKER_LOOK_NS;
 	ended = search_ended(t, s, code, &p, &err);
 	probe_release(s->probe);
 	s->probe = NULL;
@@ -367,10 +368,25 @@ static void take_scouted(struct tracker *t)
 		targets_hold(t->scouted[--t->n_scouted], -1);
 }
 
+static void tell_crowded(struct tracker *t)
+{
+	uid_t user = PROC_NOBODY;
+	size_t n = t->told_looks ? 0 : probers_crowded(t->crew, &user);
+
+	if (!n)
+		return;
+	t->told_looks = true;
+	note_say(&t->note,
+		 "%zu looks for interpreters hang, too many of them at processes of user %d: "
+		 "until some end no other process of that user is looked at",
+		 n, (int)user);
+}
+
 void tracker_run(struct tracker *t)
 {
 	take_scouted(t);
 	probers_run(t->crew);
+	tell_crowded(t);
 	for (size_t i = 0; i < t->n_searches;) {
 		if (!step_search(t, &t->searches[i])) {
 			i++;

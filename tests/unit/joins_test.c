@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 #include "unit.h"
+#include "another_user.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "noted.h"
 #include "targets/joins.h"
+#include "targets/probe.h"
 
-enum { MANY = 20, AT_ONCE = 16, LONG_MS = 1000 };
+enum { MANY = 20, HANG = 16, AT_ONCE = 8, LONG_MS = 1000 };
 
 /* --- this machine --- */
 
@@ -41,11 +43,11 @@ int open(const char *path, int flags, ...)
 
 		while (i < MANY && machine.pids[i] != pid)
 			i++;
-		if (i < AT_ONCE && machine.hangs)
+		if (i < HANG && machine.hangs)
 			machine.n_hang++;
 		else if (i < MANY)
 			machine.n_read++;
-		while (i < AT_ONCE && machine.hangs)
+		while (i < HANG && machine.hangs)
 			usleep(1000);
 	}
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
@@ -81,10 +83,12 @@ static void strange(void *arg, pid_t parent)
 /* --- processes --- */
 
 /* Says which it is when its parent's end will be its own. */
-static _Noreturn void rest(int told)
+static _Noreturn void rest(int told, uid_t user)
 {
 	pid_t pid = getpid();
 
+	if (setresuid(user, user, user) < 0)
+		_exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (write(told, &pid, sizeof(pid)) != sizeof(pid))
 		_exit(1);
@@ -92,7 +96,8 @@ static _Noreturn void rest(int told)
 		pause();
 }
 
-/* Processes of another one's, for our own children never fit. Returns their parent. */
+/* Processes of another one's, for our own children never fit, the last one another user's if that
+ * can be. Returns their parent. */
 static pid_t start(pid_t pids[MANY])
 {
 	int told[2];
@@ -104,12 +109,19 @@ static pid_t start(pid_t pids[MANY])
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (int i = 0; i < MANY; i++)
 			if (fork() == 0)
-				rest(told[1]);
+				rest(told[1], i < MANY - 1 || geteuid() ? getuid() : ANOTHER_USER);
 		for (;;)
 			pause();
 	}
 	for (int i = 0; i < MANY; i++)
 		assert_int_equal(read(told[0], &pids[i], sizeof(*pids)), sizeof(*pids));
+	for (int i = 0; i < MANY - 1; i++) /* they tell in any order */
+		if (proc_user(pids[i]) == ANOTHER_USER) {
+			pid_t pid = pids[i];
+
+			pids[i] = pids[MANY - 1];
+			pids[MANY - 1] = pid;
+		}
 	close(told[0]);
 	close(told[1]);
 	return parent;
@@ -171,9 +183,11 @@ static void until(struct fix *f, _Atomic int *n, int reaches)
 	assert_true(*n >= reaches);
 }
 
-/* Those whose looks hang are left out, one is named, and others have their turn. */
+/* Those whose looks hang are left out, one is named, and others have their turn, another user's at
+ * once. */
 static void who_hangs(void **state)
 {
+	const int others = geteuid() == 0;
 	struct fix f = { 0 };
 
 	(void)state;
@@ -184,15 +198,89 @@ static void who_hangs(void **state)
 	for (int i = 0; i < MANY; i++)
 		assert_true(joins_look(f.j, f.pids[i]));
 	until(&f, &machine.n_hang, AT_ONCE);
-	assert_int_equal(machine.n_read, 0);
+	until(&f, &machine.n_read, others);
+	assert_int_equal(machine.n_hang, AT_ONCE);
 	assert_int_equal(machine.n_told, 0);
 	machine.later_s = 11;
 	assert_int_equal(joins_due_ms(f.j, LONG_MS), 0);
-	until(&f, &machine.n_read, MANY - AT_ONCE);
+	until(&f, &machine.n_hang, HANG);
 	assert_int_equal(machine.n_told, 1);
 	assert_non_null(strstr(machine.told, "takes too long to look at"));
+	machine.later_s = 22;
+	until(&f, &machine.n_read, MANY - HANG);
+	assert_int_equal(machine.n_told, 1);
 	machine.hangs = false;
 	end(&f);
+	machine.later_s = 0;
+}
+
+/* A look at @pid that had not ended may be given up when it is later. */
+static void read_another(struct fix *f, pid_t pid)
+{
+	int n_read = machine.n_read;
+
+	for (int i = 0; i < 10000 && machine.n_read == n_read; i++) {
+		joins_look(f->j, pid);
+		tracker_run(&f->t);
+		assert_int_equal(joins_run(f->j), 0);
+		usleep(1000);
+	}
+	assert_true(machine.n_read > n_read);
+}
+
+/* Looks that hang keep their threads when they are given up: of one user there are half of what
+ * may be, and another user's processes are looked at. */
+static void many_waves_hang(void **state)
+{
+	enum { MOST = PROBERS_BOUND / 2 };
+	struct fix f = { 0 };
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	start_all(&f);
+	machine.hangs = true;
+	machine.n_told = 0;
+	create(&f);
+	f.t.note = (struct note){ .take = tell };
+	for (int wave = 1; wave <= 2 * MOST / AT_ONCE; wave++) {
+		for (int i = 0; i < HANG; i++)
+			joins_look(f.j, f.pids[i]);
+		until(&f, &machine.n_hang, MIN(wave * AT_ONCE, (int)MOST));
+		read_another(&f, f.pids[MANY - 1]);
+		assert_true(machine.n_hang <= MOST);
+		machine.later_s += 11;
+	}
+	assert_non_null(strstr(machine.told, "no other process of that user is looked at"));
+	machine.hangs = false;
+	end(&f);
+	machine.later_s = 0;
+}
+
+/* A look at a target hangs, also when that has ended: it is given up. */
+static void who_ends_during_a_look(void **state)
+{
+	struct fix f = { 0 };
+
+	(void)state;
+	start_all(&f);
+	machine.hangs = true;
+	create(&f);
+	assert_int_equal(tracker_new(&f.t, f.pids[0], 0), 0);
+	until(&f, &machine.n_hang, 1);
+	machine.later_s = 11;
+	tracker_run(&f.t);
+	assert_int_equal(f.t.n_searches, 1);
+	tracker_gone(&f.t, f.pids[0]);
+	machine.later_s = 0;
+	tracker_run(&f.t);
+	assert_int_equal(f.t.n_searches, 1);
+	machine.later_s = 11;
+	tracker_run(&f.t);
+	assert_int_equal(f.t.n_searches, 0);
+	machine.hangs = false;
+	end(&f);
+	machine.later_s = 0;
 }
 
 /* How often maps have been opened when nobody is looked at any more. */
@@ -277,6 +365,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(more_than_can_be_looked_at),
 		cmocka_unit_test(who_hangs),
+		cmocka_unit_test(many_waves_hang),
+		cmocka_unit_test(who_ends_during_a_look),
 		cmocka_unit_test(who_is_asked_for_during_a_look),
 		cmocka_unit_test(who_execs_during_a_look),
 		cmocka_unit_test(who_comes_before_the_events),
