@@ -323,6 +323,23 @@ struct pending *hold_last_of(struct reader *r, const struct walk *w)
 	return NULL;
 }
 
+/* To ask may hang, as reads of its memory may: of one whose memory does, or of which nothing was
+ * read, nobody asks. */
+static bool has_left(struct reader *r, const struct walk *w)
+{
+	uint64_t turn;
+	bool ret;
+
+	if (w->res.end == PYSTACK_END_N ||
+	    (w->published && atomic_load(&w->published->state) == TARGET_QUARANTINED))
+		return true;
+	guarded_target(&r->mem, w->pid, w->tid);
+	turn = guarded_enter(&r->mem);
+	ret = target_left(w->published, w->pid, w->sample_ns);
+	guarded_leave(&r->mem, turn);
+	return ret;
+}
+
 /* Is what was read at another moment than the event's still the same, and the same process's?
  * Nobody takes the number of one that has a thread which has not run since. */
 static bool is_unchanged(struct reader *r, const struct walk *w)
@@ -330,8 +347,7 @@ static bool is_unchanged(struct reader *r, const struct walk *w)
 	if (w->res.end == PYSTACK_OK && w->program &&
 	    !pystack_unchanged(&w->res, &r->mem.base))
 		return false;
-	return !tap_answer(r, TAP_LEFT, (uint64_t)w->pid,
-			   target_left(w->published, w->pid, w->sample_ns));
+	return !tap_answer(r, TAP_LEFT, (uint64_t)w->pid, has_left(r, w));
 }
 
 bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)

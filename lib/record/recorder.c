@@ -27,7 +27,7 @@
 enum {
 	LEFT_MS = 50,	  /* until it is told who is left when the named ones have ended */
 	RESERVED = 1024,  /* descriptors; 8 KiB */
-	WATCH_MS = 1000,  /* who sees a reader inside a read kicks the control thread before */
+	WATCH_MS = RECORDER_WATCH_MS,
 	NOTE_NS = 500000000,
 	SECOND_NS = 1000000000,
 	/* A reader that was inside a read is looked at again, for it may be in that one still. */
@@ -269,53 +269,6 @@ static int wake_readers(struct recorder *r)
 	return (int)((r->wake_ns - now) / 1000000) + 1;
 }
 
-static void replace_namer(struct recorder *r, pid_t pid)
-{
-	STATS_ADD(r->session->stats, stuck_reads, 1);
-	note_say(&r->o.note,
-		 "a read of process %d hangs: the names of its threads are not read any more",
-		 pid);
-	tracker_hangs(&r->tracker, pid, false);
-	r->hung_namers[r->n_hung_namers++] = r->namer;
-	r->namer = NULL;
-	if (r->n_hung_namers < ARRAY_SIZE(r->hung_namers))
-		recorder_start_namer(r);
-	else
-		note_say(&r->o.note, "%zu such reads hang: no more names of threads are read",
-			 r->n_hung_namers);
-}
-
-/* Those that were left behind, once their reads have ended. */
-static void free_namers(struct recorder *r)
-{
-	for (size_t i = r->n_hung_namers; i > 0; i--) {
-		pid_t pid = namer_returned(r->hung_namers[i - 1]);
-
-		if (!pid)
-			continue;
-		tracker_returned(&r->tracker, pid, false);
-		r->hung_namers[i - 1] = r->hung_namers[--r->n_hung_namers];
-	}
-}
-
-/* One that reads names begins soon after the start, and is replaced when it hangs. In how many
- * ms to look again. */
-static int watch_namer(struct recorder *r)
-{
-	uint64_t now = now_ns();
-	pid_t pid;
-
-	if (now < r->namer_ns)
-		return (int)((r->namer_ns - now) / 1000000) + 1;
-	r->namer_ns = now + WATCH_MS * 1000000ull;
-	free_namers(r);
-	if (!r->namer_begun)
-		recorder_start_namer(r);
-	else if (r->namer && namer_hangs(r->namer, &pid))
-		replace_namer(r, pid);
-	return WATCH_MS;
-}
-
 /* Who reads waits is made anew, too; waits that end before are unread. How soon to look again. */
 static int watch_waits(struct recorder *r)
 {
@@ -370,7 +323,7 @@ static int watch_readers(struct recorder *r)
 	}
 	other = r->waits ? watch_waits(r) : WATCH_MS;
 	soon = MIN(soon, other);
-	other = watch_namer(r);
+	other = recorder_watch_namer(r);
 	soon = MIN(soon, other);
 	atomic_store(&r->config.crowded, tracker_crowds(&r->tracker));
 	if (atomic_load(&r->config.over_budget) && !r->warned_budget) {

@@ -74,6 +74,7 @@ struct recorder {
 	struct namer *hung_namers[TRACKER_HANGING]; /* left behind in reads that hang */
 	size_t n_hung_namers;
 	bool namer_begun;
+	bool nameless;	   /* a person knows that there is none */
 	uint64_t namer_ns; /* when to begin it, and then to see whether it hangs */
 	struct epoch_user namer_user;
 	struct waits *waits; /* with --mode wall; else NULL */
@@ -134,8 +135,15 @@ uint32_t recorder_cpu_numbers(const struct recorder *r);
 int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		   struct err *err);
 
-/* Start to read what programs call their threads, also in place of a namer that hangs. */
+/* Who sees a reader inside a read kicks the control thread before. */
+enum { RECORDER_WATCH_MS = 1000 };
+
+/* recorder_namer.c: start to read what programs call their threads. */
 void recorder_start_namer(struct recorder *r);
+
+/* recorder_namer.c: do that soon after the start, and again when who does it hangs, or there was no
+ * thread or memory for it. In how many ms to look again. */
+int recorder_watch_namer(struct recorder *r);
 
 /* recorder_start.c: @pid can't be attached to, for @code: then a child is left alone, and so is
  * one of several that the user named, who is told. 0, or @code: that was all. */

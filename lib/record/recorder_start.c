@@ -399,16 +399,6 @@ static void drop_ended(struct recorder *r)
 	}
 }
 
-void recorder_start_namer(struct recorder *r)
-{
-	r->namer_begun = true;
-	r->namer = namer_start(&r->tracker.targets, &r->namer_user, &r->names,
-			       r->config.namer_kick, &r->config.named_due);
-	if (!r->namer)
-		note_say(&r->o.note, "no thread or memory to read what programs call their "
-				     "threads: they keep the kernel's names");
-}
-
 /* A thread of ours lacks something: the target is not to blame. */
 static int not_started(const char *who, struct err *err)
 {

@@ -41,6 +41,7 @@ struct process {
 	pid_t pid;
 	int program;
 	bool there, inner_tids;
+	bool held; /* struct target.pidfd tells of its end */
 	bool due;			/* it was sampled since it was looked at */
 	uint64_t ran[TARGET_RAN_WORDS]; /* which of its threads were sampled (target.h) */
 	bool born; /* a thread was, in some process, since all names were read */
@@ -126,6 +127,7 @@ static void note_interpreter(struct namer *n, const struct target *t,
 	for (size_t i = 0; i < n->n; i++)
 		if (n->all[i]->program == program && n->all[i]->pid == t->pid) {
 			n->all[i]->there = true;
+			n->all[i]->held = atomic_load(&t->pidfd) >= 0;
 			n->all[i]->due |= due;
 			for (size_t k = 0; k < TARGET_RAN_WORDS; k++)
 				n->all[i]->ran[k] |= ran[k];
@@ -137,6 +139,7 @@ static void note_interpreter(struct namer *n, const struct target *t,
 				       .program = program,
 				       .there = true,
 				       .due = true,
+				       .held = atomic_load(&t->pidfd) >= 0,
 				       .inner_tids = t->inner_tids,
 				       .runtime = pygil_runtime(&of->layout, &of->walk),
 				       .layout = of->layout,
@@ -231,6 +234,20 @@ static pid_t outer_tid(struct process *p, uint32_t number)
 	return tid != IDMAP_NONE && proc_comm(p->pid, (pid_t)tid, comm) == 0 ? (pid_t)tid : 0;
 }
 
+/* Without a descriptor it is asked how old it is. That may hang, as reads of its memory may. */
+static bool was_there(struct namer *n, const struct process *p)
+{
+	uint64_t turn;
+	bool ret;
+
+	if (p->held)
+		return true;
+	turn = guarded_enter(&n->mem);
+	ret = proc_was_there(p->pid, p->looked_ns);
+	guarded_leave(&n->mem, turn);
+	return ret;
+}
+
 /* Are names that were read from its memory its own? Under the lock, and not stopped. */
 static bool is_still(struct namer *n, const struct process *p)
 {
@@ -240,7 +257,7 @@ static bool is_still(struct namer *n, const struct process *p)
 	epoch_enter(&n->targets->epoch, n->user);
 	t = targets_find(n->targets, p->pid);
 	still = t && p->program - p->program % PYSTACK_SEVERAL == t->py.program &&
-		!target_left(t, p->pid, p->looked_ns);
+		!target_left_if(t, true);
 	epoch_leave(n->user);
 	return still;
 }
@@ -250,7 +267,7 @@ static void tell(struct look *l, uint32_t number, const char *name)
 	struct namer *n = l->namer;
 	pid_t tid = outer_tid(l->p, number);
 
-	if (!tid)
+	if (!tid || !was_there(n, l->p))
 		return;
 	pthread_mutex_lock(&n->lock);
 	if (!n->stopped && is_still(n, l->p))

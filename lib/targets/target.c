@@ -213,11 +213,18 @@ void targets_open(struct targets *t, struct target *target)
 
 bool target_left(const struct target *t, pid_t pid, uint64_t ns)
 {
+	bool held = t && atomic_load(&t->pidfd) >= 0;
+
+	return target_left_if(t, held || proc_was_there(pid, ns));
+}
+
+bool target_left_if(const struct target *t, bool was_there)
+{
 	int fd = t ? atomic_load(&t->pidfd) : -EBADF;
 
 	if (fd >= 0)
 		return proc_has_ended(fd);
-	return fd == -ESRCH || !proc_was_there(pid, ns);
+	return fd == -ESRCH || !was_there;
 }
 
 /* --- the end of what was retired --- */

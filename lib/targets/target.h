@@ -156,6 +156,9 @@ void targets_open(struct targets *t, struct target *target);
  * 20 ms. Any thread, as targets_find(). */
 bool target_left(const struct target *t, pid_t pid, uint64_t ns);
 
+/* The same, of one that proc_was_there() says so of, or not. */
+bool target_left_if(const struct target *t, bool was_there);
+
 /* A target that is held (+1) is not freed before it is held no more (-1). Control thread. */
 static inline void targets_hold(struct target *t, int n)
 {

@@ -4,12 +4,34 @@
  * reader looks while it holds a thread, and whom it tells.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "unit.h"
 #include "fake_drain.h"
 #include "watch/proof.h"
+
+/* Looks at our own age, and how many of them were where a thread can be given up. */
+static struct asks {
+	const struct guard *guard; /* NULL: they do not count */
+	int n, n_guarded;
+} asks;
+
+int open(const char *path, int flags, ...)
+{
+	char age[64];
+
+	snprintf(age, sizeof(age), "/proc/%d/task/%d/stat", getpid(), getpid());
+	if (asks.guard && strcmp(path, age) == 0) {
+		asks.n++;
+		asks.n_guarded += guard_look(asks.guard) % 2 != 0;
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+}
 
 /* What waits is read and judged at once. */
 static struct reader *begin_reading(struct fake *f)
@@ -870,6 +892,30 @@ static void it_is_heard_that_a_process_left(void **state)
 	assert_int_equal(heard.key, getpid());
 }
 
+/* Whether its number is another process's by now may hang to ask, as reads of its memory may. */
+static void who_left_is_asked_in_the_guard(void **state)
+{
+	struct fake *f = *state;
+	int held = f->target->pidfd;
+
+	f->target->pidfd = -EBADF;
+	f->t = now_ns();
+	asks = (struct asks){ .guard = &f->slots[0].guard };
+	end_reading(f, begin_judged(f, JUDGE_GAP));
+	assert_string_equal(fake_next(f), "late a3 b3");
+	assert_int_equal(asks.n, 1);
+	assert_int_equal(asks.n_guarded, 1);
+	/* Where they do it is not asked. */
+	f->target->nopython = true;
+	f->target->none_ns = UINT64_MAX;
+	f->target->state = TARGET_QUARANTINED;
+	end_reading(f, begin_judged(f, JUDGE_GAP));
+	assert_string_equal(fake_next(f), "nopython");
+	assert_int_equal(asks.n, 1);
+	asks.guard = NULL;
+	f->target->pidfd = held;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -898,6 +944,7 @@ int main(void)
 		FAKE_TEST(the_table_alone_tells),
 		FAKE_TEST(in_an_interpreter_that_is_refused),
 		FAKE_TEST(it_is_heard_that_a_process_left),
+		FAKE_TEST(who_left_is_asked_in_the_guard),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
