@@ -422,15 +422,14 @@ static int read_layout(struct file_helper *h, struct elflayout *ret, int fd,
 int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
 		       const struct elflayout_want *want, const struct debugfile_origin *from)
 {
-	uid_t user = proc_user(pool_asker);
 	int r;
 
-	if (!layout_begin(h, user)) {
+	if (!layout_begin(h, pool_user)) {
 		file_helper_slow(h, from->path);
 		return -EAGAIN;
 	}
 	r = read_layout(h, ret, fd, want, from);
-	layout_end(h, user);
+	layout_end(h, pool_user);
 	return r;
 }
 

@@ -60,7 +60,7 @@ int file_helper_code(struct file_helper *h, struct codemap *m, int fd, enum code
 int file_helper_python(struct file_helper *h, struct elfpython *ret, int fd, int ms);
 
 /* elflayout_read() of @fd elsewhere, as file_helper_read(); -ENOENT: there is no debug info;
- * -EAGAIN, and the file is named as slow: as many of pool_asker's user are being read, or hang. */
+ * -EAGAIN, and the file is named as slow: as many of pool_user's are being read, or hang. */
 int file_helper_layout(struct file_helper *h, struct elflayout *ret, int fd,
 		       const struct elflayout_want *want, const struct debugfile_origin *from);
 

@@ -14,7 +14,7 @@
 #include "sys/fdpass.h"
 #include "sys/proc.h"
 
-_Thread_local pid_t pool_asker;
+_Thread_local uid_t pool_user = PROC_NOBODY;
 
 void pool_init(struct pool *p, enum pool_kind kind, int starter)
 {
@@ -115,11 +115,9 @@ static void let_go(struct pool *p)
 
 static void leave(struct pool *p, int socket)
 {
-	uid_t user = proc_user(pool_asker);
-
 	pthread_mutex_lock(&p->lock);
 	if (p->starter >= 0 && p->n_left < POOL_LEFT) {
-		p->left_by[p->n_left] = user;
+		p->left_by[p->n_left] = pool_user;
 		p->left[p->n_left++] = socket;
 		socket = -1;
 	}
@@ -154,14 +152,12 @@ static size_t count_left(struct pool *p)
 static bool is_crowded(struct pool *p)
 {
 	size_t own, n;
-	uid_t user;
 
-	if (!pool_asker || 2 * count_left(p) < POOL_LEFT)
+	if (pool_user == PROC_NOBODY || 2 * count_left(p) < POOL_LEFT)
 		return false;
-	user = proc_user(pool_asker);
 	pthread_mutex_lock(&p->lock);
 	n = p->n_left;
-	own = pool_count(p->left_by, n, user);
+	own = pool_count(p->left_by, n, pool_user);
 	pthread_mutex_unlock(&p->lock);
 	return own && n + own >= POOL_LEFT;
 }

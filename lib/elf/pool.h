@@ -27,9 +27,10 @@ struct pool {
 	bool woken;
 };
 
-/* The process for whose sake this thread asks; 0: it is nobody's. No user's processes have more
- * that hang than are left for all others. */
-extern _Thread_local pid_t pool_asker;
+/* The user for whose process this thread asks; PROC_NOBODY: it is nobody's. It is noted before one
+ * asks, for that process may end meanwhile. No user's processes have more that hang than are left
+ * for all others. */
+extern _Thread_local uid_t pool_user;
 
 /* How many of @n @users are @user. */
 size_t pool_count(const uid_t *users, size_t n, uid_t user);
@@ -43,7 +44,7 @@ bool pool_was_woken(struct pool *p); /* somebody was asked for */
 int pool_start(struct pool *p);
 /* Send a question by send(@arg, socket), which says 0 or -errno, to one that waits, or to a
  * new one. The socket to who has it, or ended; -EAGAIN: too many do not answer, in all or of
- * those that were asked for processes of the user of pool_asker; -errno. */
+ * those that were asked for processes of pool_user; -errno. */
 int pool_ask(struct pool *p, int (*send)(const void *arg, int socket), const void *arg);
 /* Is there an answer, or its end, in @ms, -1: for ever? Else it is left: it ends once it
  * does. */

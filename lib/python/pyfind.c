@@ -9,7 +9,6 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "elf/file_helper.h"
-#include "elf/pool.h"
 #include "sys/proc.h"
 #include "python/pyfind_int.h"
 
@@ -282,9 +281,7 @@ int pyfind(pid_t pid, uint64_t since_ns, struct rmem *m, struct file_helper *fil
 {
 	int r = OTHER_PROGRAM;
 
-	pool_asker = pid;
 	for (int i = 0; r == OTHER_PROGRAM && i < PROGRAMS; i++)
 		r = find_once(pid, since_ns, m, files, ret, err);
-	pool_asker = 0;
 	return r == OTHER_PROGRAM ? err->code : r;
 }

@@ -183,10 +183,13 @@ int announce_maps(struct queue *q, pid_t pid, uint64_t stack, uint64_t time,
 		return r;
 	r = stack ? still_runs(pid, stack) : 0;
 	proc_link(pid, "root", root, sizeof(root));
+	if (root[0] && root[1])
+		pool_user = proc_user(pid);
 	for (size_t i = 0; r == 0 && i < maps.n; i++)
 		if (maps.map[i].x)
 			r = announce_map(&w, q, pid, &maps.map[i],
 					 path_here(&maps.map[i], root, &openers), time);
+	pool_user = PROC_NOBODY;
 	proc_maps_deinit(&maps);
 	return r;
 }

@@ -201,9 +201,11 @@ static void run(struct probe *p)
 	struct rmem_live m;
 
 	work_own = &p->work;
+	pool_user = p->user;
 	rmem_live_init(&m, p->pid);
 	atomic_store(&p->began_ns, now_ns());
 	p->code = look(p, &m.base);
+	pool_user = PROC_NOBODY;
 	work_own = NULL;
 	atomic_store_explicit(&p->done, true, memory_order_release);
 }
@@ -313,7 +315,7 @@ static struct probe *create(struct probers *c, pid_t pid, uint64_t since_ns,
 	atomic_fetch_add(&c->refs, 1);
 	p->crew = c;
 	p->pid = pid;
-	p->user = c->bounded ? proc_user(pid) : PROC_NOBODY;
+	p->user = proc_user(pid);
 	p->since_ns = since_ns;
 	p->files = file_helper_ref(files);
 	p->kick = kick;

@@ -15,20 +15,32 @@
 
 enum { ANOTHER_USER = 100000 }; /* and those behind it */
 
+/* Be @user's until we are killed. */
+static inline _Noreturn void another_user_rest(uid_t user)
+{
+	if (setresuid(user, user, user) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+	}
+	_exit(1);
+}
+
+static inline void another_user_await(pid_t pid, uid_t user)
+{
+	const struct timespec step = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < 10000 && proc_user(pid) != user; i++)
+		nanosleep(&step, NULL);
+}
+
 /* One that sleeps, and is @user's by now. */
 static inline pid_t another_user_start(uid_t user)
 {
-	const struct timespec step = { .tv_nsec = 1000000 };
 	pid_t pid = fork();
 
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (setresuid(user, user, user) == 0)
-			pause();
-		_exit(1);
-	}
-	for (int i = 0; i < 10000 && proc_user(pid) != user; i++)
-		nanosleep(&step, NULL);
+	if (pid == 0)
+		another_user_rest(user);
+	another_user_await(pid, user);
 	return pid;
 }
 

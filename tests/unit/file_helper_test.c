@@ -368,7 +368,7 @@ static void none_is_left(void **state)
 struct asked {
 	struct file_helper *h;
 	int fd, r;
-	pid_t asker;
+	uid_t user;
 	pthread_t thread;
 };
 
@@ -449,7 +449,7 @@ static void *ask_for_a_layout(void *arg)
 	struct asked *a = arg;
 	struct elflayout l;
 
-	pool_asker = a->asker;
+	pool_user = a->user;
 	a->r = file_helper_layout(a->h, &l, a->fd, &want, &from);
 	*(a->r == -EAGAIN ? &in_vain : &answered) += 1;
 	file_helper_unref(a->h);
@@ -465,20 +465,19 @@ static void layouts_of_one_user_that_hang(void **state)
 	char place[] = "/tmp/pysampled-fuse-XXXXXX", path[PATH_MAX];
 	struct asked a[N], other = { .h = file_helper_ref(h), .fd = open_self() };
 	const struct timespec step = { .tv_nsec = 10000000 };
-	pid_t server, asker;
+	pid_t server;
 	int fd;
 
 	assert_non_null(mkdtemp(place));
 	server = geteuid() == 0 ? mount_unread(place) : -1;
 	if (server < 0)
 		skip();
-	asker = another_user_start(ANOTHER_USER);
-	other.asker = another_user_start(ANOTHER_USER + 1);
+	other.user = ANOTHER_USER + 1;
 	snprintf(path, sizeof(path), "%s/prog", place);
 	fd = open(path, O_RDONLY | O_CLOEXEC); /* one: to open it again waits for a read */
 	assert_true(fd >= 0);
 	for (size_t i = 0; i < N; i++) {
-		a[i] = (struct asked){ .h = file_helper_ref(h), .fd = fd, .asker = asker };
+		a[i] = (struct asked){ .h = file_helper_ref(h), .fd = fd, .user = ANOTHER_USER };
 		assert_int_equal(0, pthread_create(&a[i].thread, NULL, ask_for_a_layout, &a[i]));
 	}
 	while (in_vain == 0)
@@ -486,7 +485,7 @@ static void layouts_of_one_user_that_hang(void **state)
 	assert_true(file_helper_was_slow(h, path));
 	assert_string_equal("/a", path);
 	ask_for_a_layout(&other);
-	pool_asker = 0;
+	pool_user = PROC_NOBODY;
 	assert_int_equal(1, in_vain);
 	assert_int_equal(1, answered);
 	file_helper_end(h);
@@ -500,8 +499,6 @@ static void layouts_of_one_user_that_hang(void **state)
 	close(other.fd);
 	umount2(place, MNT_DETACH);
 	rmdir(place);
-	another_user_end(asker);
-	another_user_end(other.asker);
 }
 
 static void after_the_end_none_is_asked(void **state)

@@ -17,6 +17,7 @@
 #include "another_user.h"
 #include "base/base.h"
 #include "base/clock.h"
+#include "elf/pool.h"
 #include "noted.h"
 #include "targets/joins.h"
 #include "targets/probe.h"
@@ -30,6 +31,7 @@ static struct {
 	_Atomic bool hangs;
 	_Atomic int n_hang, n_read; /* who does, and the others whose maps were opened */
 	_Atomic time_t later_s;	    /* so much later it is */
+	_Atomic uid_t asked_for;    /* whose the last of those was, for who opens its files */
 	char told[300];
 	int n_told;
 } machine;
@@ -43,10 +45,12 @@ int open(const char *path, int flags, ...)
 
 		while (i < MANY && machine.pids[i] != pid)
 			i++;
-		if (i < HANG && machine.hangs)
+		if (i < HANG && machine.hangs) {
 			machine.n_hang++;
-		else if (i < MANY)
+		} else if (i < MANY) {
+			machine.asked_for = pool_user;
 			machine.n_read++;
+		}
 		while (i < HANG && machine.hangs)
 			usleep(1000);
 	}
@@ -199,6 +203,7 @@ static void who_hangs(void **state)
 		assert_true(joins_look(f.j, f.pids[i]));
 	until(&f, &machine.n_hang, AT_ONCE);
 	until(&f, &machine.n_read, others);
+	assert_true(!others || machine.asked_for == ANOTHER_USER);
 	assert_int_equal(machine.n_hang, AT_ONCE);
 	assert_int_equal(machine.n_told, 0);
 	machine.later_s = 11;

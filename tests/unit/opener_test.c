@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 
@@ -15,6 +16,7 @@
 #include "sys/fdpass.h"
 #include "another_user.h"
 #include "fuse.h"
+#include "targets/announce.h"
 
 static const char self[] = "/proc/self/exe";
 
@@ -242,19 +244,19 @@ static void those_that_hang_are_left(void **state)
 	close(fd);
 }
 
-/* How many at @path are left for @asker's sake, until its user has as many as may be. */
-static size_t hang_for(struct pool *p, pid_t asker, const char *path)
+/* How many at @path are left for processes of @user, until it has as many as may be. */
+static size_t hang_for(struct pool *p, uid_t user, const char *path)
 {
 	struct stat st;
 	size_t n = 0;
 	int r;
 
-	pool_asker = asker;
+	pool_user = user;
 	while ((r = opener_path(p, -1, path, 1, &st)) == -ETIMEDOUT)
 		n++;
 	assert_int_equal(-EAGAIN, r);
 	assert_int_equal(-EAGAIN, opener_path(p, -1, self, -1, &st));
-	pool_asker = 0;
+	pool_user = PROC_NOBODY;
 	return n;
 }
 
@@ -265,21 +267,78 @@ static void those_of_one_user_leave_some(void **state)
 	int dead = geteuid() == 0 ? mount_dead(f->folder) : -1, fd;
 	char path[64];
 	struct stat st;
-	pid_t asker;
 
 	if (dead < 0)
 		skip();
 	snprintf(path, sizeof(path), "%s/prog", f->folder);
 	for (unsigned i = 0; i < 3; i++) {
-		asker = another_user_start(ANOTHER_USER + i);
-		assert_int_equal(POOL_LEFT >> (i + 1), hang_for(f->openers[0], asker, path));
-		another_user_end(asker);
+		assert_int_equal(POOL_LEFT >> (i + 1),
+				 hang_for(f->openers[0], ANOTHER_USER + i, path));
 		fd = opener_path(f->openers[0], -1, self, -1, &st); /* it waits from then on */
 		assert_true(fd >= 0);
 		close(fd);
 	}
 	close(dead);
 	umount2(f->folder, MNT_DETACH);
+}
+
+/* Another user's process that has code of the file "lib", with @folder as its root. */
+static pid_t start_in_root(const char *folder)
+{
+	char path[64];
+	pid_t pid;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/lib", folder);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+	assert_true(fd >= 0);
+	assert_int_equal(0, ftruncate(fd, 4096));
+	pid = fork();
+	if (pid == 0) {
+		if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != MAP_FAILED &&
+		    chroot(folder) == 0)
+			another_user_rest(ANOTHER_USER);
+		_exit(1);
+	}
+	close(fd);
+	another_user_await(pid, ANOTHER_USER);
+	return pid;
+}
+
+/* Where the files of a process in a root of its own lie is asked for its user's sake. */
+static void those_of_roots_leave_some(void **state)
+{
+	struct fixture *f = *state;
+	struct pool *p = f->openers[0];
+	int dead = -1;
+	char path[64];
+	struct queue q;
+	struct stat st;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	pid = start_in_root(f->folder);
+	dead = mount_dead(f->folder);
+	if (dead < 0) {
+		another_user_end(pid);
+		skip();
+	}
+	assert_int_equal(0, queue_init(&q, 1 << 16));
+	snprintf(path, sizeof(path), "%s/lib", f->folder);
+	pool_user = ANOTHER_USER;
+	for (int i = 0; i < POOL_LEFT / 2 - 1; i++)
+		assert_int_equal(-ETIMEDOUT, opener_path(p, -1, path, 1, &st));
+	pool_user = PROC_NOBODY;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(0, announce_maps(&q, pid, 0, 0, p));
+		assert_int_equal(POOL_LEFT / 2, p->n_left);
+	}
+	queue_deinit(&q);
+	another_user_end(pid);
+	close(dead);
+	umount2(f->folder, MNT_DETACH);
+	made(f, "lib");
 }
 
 int main(int argc, char **argv)
@@ -290,6 +349,7 @@ int main(int argc, char **argv)
 		TEST(a_root_is_kept_to), TEST(a_map_is_opened),
 		TEST(a_file_is_handed_on), TEST(those_that_hang_are_left),
 		TEST(one_that_sends_too_much), TEST(those_of_one_user_leave_some),
+		TEST(those_of_roots_leave_some),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
