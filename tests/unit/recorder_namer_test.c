@@ -30,12 +30,14 @@ static void watch(struct recorder *r)
 
 static void no_thread_can_be_made(void **state)
 {
-	struct recorder *r = calloc(1, sizeof(*r));
 	struct rlimit was, none;
+	struct recorder *r;
 
 	(void)state;
 	if (SANITIZED)
 		skip(); /* its own memory is under that limit */
+	r = calloc(1, sizeof(*r));
+	assert_non_null(r);
 	assert_int_equal(tracker_init(&r->tracker, -1), 0);
 	assert_int_equal(queue_init(&r->names, 1 << 16), 0);
 	epoch_join(&r->tracker.targets.epoch, &r->namer_user);
