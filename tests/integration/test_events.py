@@ -330,6 +330,7 @@ def test_a_file_that_is_replaced_has_no_probe(py):
     recorder.signal(2).wait().ok()
 
 
+@harness.alone
 @each(py=[harness.debian_python()])
 def test_threads_and_children_of_a_probed_process(py):
     """A uprobe that children inherited would be opened anew by their parent, which has no right to: its fork would fail."""
