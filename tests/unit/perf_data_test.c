@@ -643,6 +643,23 @@ static void old_recording_is_kept(void **state)
 	drop(&f);
 }
 
+static void another_recording_begins_there(void **state)
+{
+	struct err err = {};
+	struct fixture f;
+	struct sink other;
+
+	begin(&f, 1);
+	put(&f, sample, &python, 1);
+	assert_int_equal(sink_open(&other, f.sink.ops, f.path, &f.session, &err), 0);
+	assert_int_equal(sink_close(&f.sink, &err), -EEXIST);
+	assert_non_null(strstr(err.text, ".old"));
+	assert_int_equal(sink_close(&other, &err), 0);
+	f.file = slurp(f.path, &f.n);
+	assert_int_equal(count(&f, PERF_RECORD_SAMPLE), 0);
+	drop(&f);
+}
+
 static void what_cannot_be_kept_as_the_old_one_stays(void **state)
 {
 	struct err err = {};
@@ -847,6 +864,7 @@ int main(void)
 		cmocka_unit_test(cache_is_bounded),
 		cmocka_unit_test(no_home_is_made),
 		cmocka_unit_test(old_recording_is_kept),
+		cmocka_unit_test(another_recording_begins_there),
 		cmocka_unit_test(what_cannot_be_kept_as_the_old_one_stays),
 		cmocka_unit_test(of_nothing_is_readable),
 		cmocka_unit_test(readable_between_rounds),
