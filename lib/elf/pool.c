@@ -135,6 +135,13 @@ size_t pool_count(const uid_t *users, size_t n, uid_t user)
 	return ret;
 }
 
+bool pool_is_crowded(const uid_t *users, size_t n, uid_t user, size_t most)
+{
+	size_t own = pool_count(users, n, user);
+
+	return own && n + own >= most;
+}
+
 /* How many do not answer. */
 static size_t count_left(struct pool *p)
 {
@@ -151,15 +158,14 @@ static size_t count_left(struct pool *p)
 /* One more that hangs would be more of its user than are left for all others. */
 static bool is_crowded(struct pool *p)
 {
-	size_t own, n;
+	bool ret;
 
 	if (pool_user == PROC_NOBODY || 2 * count_left(p) < POOL_LEFT)
 		return false;
 	pthread_mutex_lock(&p->lock);
-	n = p->n_left;
-	own = pool_count(p->left_by, n, pool_user);
+	ret = pool_is_crowded(p->left_by, p->n_left, pool_user, POOL_LEFT);
 	pthread_mutex_unlock(&p->lock);
-	return own && n + own >= POOL_LEFT;
+	return ret;
 }
 
 int pool_ask(struct pool *p, int (*send)(const void *arg, int socket), const void *arg)

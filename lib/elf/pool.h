@@ -35,6 +35,10 @@ extern _Thread_local uid_t pool_user;
 /* How many of @n @users are @user. */
 size_t pool_count(const uid_t *users, size_t n, uid_t user);
 
+/* Of @n that are taken, whose @users are told, out of @most: has @user some, and one more would be
+ * more than are left for all others? */
+bool pool_is_crowded(const uid_t *users, size_t n, uid_t user, size_t most);
+
 void pool_init(struct pool *p, enum pool_kind kind, int starter); /* which is borrowed */
 void pool_deinit(struct pool *p);
 

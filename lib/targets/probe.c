@@ -81,9 +81,7 @@ static void drop(struct probe *p)
 
 static bool is_crowded(const struct probers *c, uid_t user)
 {
-	size_t own = pool_count(c->user, c->n_users, user);
-
-	return own && c->n_users + own >= PROBERS_BOUND;
+	return pool_is_crowded(c->user, c->n_users, user, PROBERS_BOUND);
 }
 
 /* The first that need not wait, or NULL. */

@@ -11,9 +11,7 @@
 
 static bool is_crowded(const struct tracker *t, uid_t user)
 {
-	size_t own = pool_count(t->hanging_of, t->n_hanging, user);
-
-	return own && t->n_hanging + own >= TRACKER_HANGING;
+	return pool_is_crowded(t->hanging_of, t->n_hanging, user, TRACKER_HANGING);
 }
 
 bool tracker_crowds(const struct tracker *t)
