@@ -173,12 +173,14 @@ static bool begin_look(struct joins *j, struct look *l)
 		return false;
 	if (!scope_fits(j->scope, l->pid))
 		return !j->told && is_young(l->pid) && put_off(l);
-	l->user = proc_user(l->pid);
-	l->crowded = is_crowded(j, l);
 	if (j->n_probes == PROBES || l->crowded)
 		return true;
+	l->user = proc_user(l->pid);
+	l->crowded = is_crowded(j, l);
+	if (l->crowded)
+		return true;
 	l->asked_ns = now_ns();
-	l->probe = probe_start(j->t->crew, l->pid, now_ns(), j->t->files, j->t->kick);
+	l->probe = probe_start(j->t->crew, l->pid, l->asked_ns, j->t->files, j->t->kick);
 	j->n_probes += l->probe != NULL;
 	return l->probe || put_off(l);
 }
