@@ -325,6 +325,13 @@ static int name_old(int folder, const char *name, char ret[NAME_MAX + 1])
 		       0;
 }
 
+bool outfile_is_old(int folder, const char *name, int fd)
+{
+	char old[NAME_MAX + 1];
+
+	return name_old(folder, name, old) == 0 && outfile_named(folder, old, fd) == 0;
+}
+
 static int not_kept(const char *path, int why, struct err *err)
 {
 	return err_set(err, why,

@@ -38,6 +38,9 @@ int outfile_open(int folder, const char *name, const char *path, mode_t mode, bo
  * none; -EEXIST, of another one. */
 int outfile_named(int folder, const char *name, int fd);
 
+/* Has the file that @fd has open become NAME.old in @folder, as outfile_open() makes it? */
+bool outfile_is_old(int folder, const char *name, int fd);
+
 /* Unlink what outfile_fresh() made for @name in @folder in processes that are no more: they
  * were killed. */
 void outfile_clean(int folder, const char *name);

@@ -246,22 +246,14 @@ static void note_lacking(const struct sink *s)
 		STATS_ADD(stats, unwritten, s->lacking - before);
 }
 
-/* Another recording has made it NAME.old. */
-static bool is_old(const struct sink *s)
-{
-	char old[NAME_MAX + 1];
-
-	return s->ops->needs & SINK_KEEPS_OLD &&
-	       snprintf(old, sizeof(old), "%s.old", base_name(s->path)) <= NAME_MAX &&
-	       outfile_named(s->folder, old, s->fd) == 0;
-}
-
 /* Somebody else took its name, which *@err says: 0, or -errno. */
 static int look_at_name(const struct sink *s, struct err *err)
 {
-	int ret = s->folder < 0 ? 0 : outfile_named(s->folder, base_name(s->path), s->fd);
+	const char *name = base_name(s->path);
+	int ret = s->folder < 0 ? 0 : outfile_named(s->folder, name, s->fd);
 
-	if (ret == -EEXIST && is_old(s))
+	if (ret == -EEXIST && s->ops->needs & SINK_KEEPS_OLD &&
+	    outfile_is_old(s->folder, name, s->fd))
 		return err_set(err, ret,
 			       "another recording began in %s: what this one has is in %s.old",
 			       s->path, s->path);
