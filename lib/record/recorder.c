@@ -27,7 +27,6 @@
 enum {
 	LEFT_MS = 50,	  /* until it is told who is left when the named ones have ended */
 	RESERVED = 1024,  /* descriptors; 8 KiB */
-	WATCH_MS = RECORDER_WATCH_MS,
 	NOTE_NS = 500000000,
 	SECOND_NS = 1000000000,
 	/* A reader that was inside a read is looked at again, for it may be in that one still. */
@@ -262,7 +261,7 @@ static int wake_readers(struct recorder *r)
 	uint64_t now = now_ns();
 
 	if (atomic_exchange(&r->wake_wanted, false) || now >= r->wake_ns) {
-		r->wake_ns = now + WATCH_MS * 1000000ull;
+		r->wake_ns = now + RECORDER_WATCH_MS * 1000000ull;
 		for (size_t i = 0; i < r->config.n_slots; i++)
 			reader_wake(&r->config.slots[i]);
 	}
@@ -287,7 +286,7 @@ static int watch_waits(struct recorder *r)
 			 "that hangs (ulimit -u, or pids.max of a cgroup)");
 	if (was_bare && !bare)
 		note_say(&r->o.note, "waits are read again");
-	return bare ? BARE_MS : WATCH_MS;
+	return bare ? BARE_MS : RECORDER_WATCH_MS;
 }
 
 /* Another CPU's ring may tell of a process's end before its fork is read. */
@@ -302,7 +301,7 @@ static void drop_left(struct recorder *r)
 /* How soon to look again, in ms. */
 static int watch_readers(struct recorder *r)
 {
-	int soon = tracker_due_ms(&r->tracker, WATCH_MS), other;
+	int soon = tracker_due_ms(&r->tracker, RECORDER_WATCH_MS), other;
 	char text[500];
 	pid_t back;
 
@@ -321,7 +320,7 @@ static int watch_readers(struct recorder *r)
 		if (slot->bare)
 			soon = MIN(soon, BARE_MS);
 	}
-	other = r->waits ? watch_waits(r) : WATCH_MS;
+	other = r->waits ? watch_waits(r) : RECORDER_WATCH_MS;
 	soon = MIN(soon, other);
 	other = recorder_watch_namer(r);
 	soon = MIN(soon, other);
