@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * real_syscall - what a test's own syscall(2) has in common: its arguments, and libc's.
+ * real_syscall - a test's own syscall(2), fake_syscall(), and libc's.
  */
 #ifndef REAL_SYSCALL_H
 #define REAL_SYSCALL_H
@@ -10,10 +10,20 @@
 
 enum { SYSCALL_ARGS = 6 };
 
-static inline void syscall_args(va_list ap, long a[SYSCALL_ARGS])
+/* The test's. */
+static long fake_syscall(long nr, const long a[SYSCALL_ARGS]);
+
+/* Instead of the C library's. */
+long syscall(long nr, ...)
 {
+	long a[SYSCALL_ARGS];
+	va_list ap;
+
+	va_start(ap, nr);
 	for (int i = 0; i < SYSCALL_ARGS; i++)
 		a[i] = va_arg(ap, long);
+	va_end(ap);
+	return fake_syscall(nr, a);
 }
 
 static inline long real_syscall(long nr, const long a[SYSCALL_ARGS])

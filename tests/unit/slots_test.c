@@ -210,14 +210,8 @@ static struct {
 
 enum { FAKE_FD = 1000 };
 
-long syscall(long nr, ...)
+static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 {
-	long a[SYSCALL_ARGS];
-	va_list ap;
-
-	va_start(ap, nr);
-	syscall_args(ap, a);
-	va_end(ap);
 	if (!machine.fake || nr != SYS_perf_event_open)
 		return real_syscall(nr, a);
 	if (a[2] == machine.refuses) {

@@ -205,14 +205,8 @@ static struct {
 	unsigned runs;
 } kernel;
 
-long syscall(long nr, ...)
+static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 {
-	long a[SYSCALL_ARGS];
-	va_list ap;
-
-	va_start(ap, nr);
-	syscall_args(ap, a);
-	va_end(ap);
 	if (nr != SYS_bpf || !kernel.program)
 		return real_syscall(nr, a);
 	assert_int_equal(BPF_PROG_TEST_RUN, a[0]);
