@@ -21,6 +21,16 @@ static inline void note_record(struct births *b, const struct record *r)
 		    r->bytes + r->n - PERF_TRAILER);
 }
 
+/* The trailer of @pid's main thread, and note it. */
+static inline void note_ended(struct births *b, struct record *r, pid_t pid, uint64_t time)
+{
+	record_u32(r, (uint32_t)pid, (uint32_t)pid);
+	record_u64(r, time);
+	record_u64(r, 0);
+	record_u64(r, 0);
+	note_record(b, r);
+}
+
 static inline void note_exec(struct births *b, pid_t pid, uint64_t time)
 {
 	struct record r;
@@ -38,11 +48,7 @@ static inline void note_fork(struct births *b, pid_t pid, pid_t parent, uint64_t
 	record_u32(&r, (uint32_t)pid, (uint32_t)parent);
 	record_u32(&r, (uint32_t)pid, (uint32_t)parent);
 	record_u64(&r, time);
-	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
-	record_u64(&r, time);
-	record_u64(&r, 0);
-	record_u64(&r, 0);
-	note_record(b, &r);
+	note_ended(b, &r, pid, time);
 	assert_int_equal(births_parent(b, pid), parent);
 }
 
@@ -56,11 +62,7 @@ static inline void note_python(struct births *b, pid_t pid, uint64_t time)
 	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
 	record_add(&r, at, sizeof(at));
 	record_str(&r, "/usr/bin/python3");
-	record_u32(&r, (uint32_t)pid, (uint32_t)pid);
-	record_u64(&r, time);
-	record_u64(&r, 0);
-	record_u64(&r, 0);
-	note_record(b, &r);
+	note_ended(b, &r, pid, time);
 	assert_int_equal(births_python(b, pid), time);
 }
 
