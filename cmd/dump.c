@@ -366,16 +366,14 @@ static int dump_row(const struct census_row *row, struct order *o)
 
 static int none_fits(const struct scope *s, const struct census *c)
 {
-	char text[300];
+	char text[300], denied[400];
 
 	scope_text(s, text, sizeof(text));
-	if (c->looked && c->denied == c->looked)
-		return cmd_fail(EXIT_PERMISSION,
-				"none of the %zu processes that fit may be looked at: run as "
-				"root, or with CAP_SYS_PTRACE (%s)",
-				c->looked, text);
-	return cmd_fail(EXIT_NO_PROCESS, "of %zu processes that fit none runs Python (%s)",
-			c->looked, text);
+	if (c->denied)
+		return cmd_fail(EXIT_PERMISSION, "%s (%s)",
+				census_denied(c, denied, sizeof(denied)), text);
+	return cmd_fail(EXIT_NO_PROCESS, "of %zu processes that fit none runs Python%s (%s)",
+			c->looked, census_left_out(c) ? " that can be read" : "", text);
 }
 
 static void say_note(void *arg, const char *text)

@@ -4,9 +4,11 @@
  */
 #include "attach/event_place.h"
 
+#include <linux/capability.h>
 #include <stdio.h>
 
 #include "perf_event.h"
+#include "sys/rights.h"
 
 enum event_place event_place_choose(const struct place_facts *f, char why[256])
 {
@@ -46,7 +48,8 @@ enum event_place event_place_choose(const struct place_facts *f, char why[256])
 	return place;
 }
 
-const char *event_place_remedy(const struct place_facts *f, enum event_place place)
+/* The remedy where rights do not matter, or NULL. */
+static const char *plain_remedy(const struct place_facts *f, enum event_place place)
 {
 	if (place == PLACE_THREADS_FIRST)
 		return "the machine was too busy when samples were due, or threads ended, or "
@@ -56,16 +59,33 @@ const char *event_place_remedy(const struct place_facts *f, enum event_place pla
 		return f->rate ? "the machine was too busy, or stopped, when samples were due; "
 				 "lower -F, or raise -c" :
 				 "the machine was too busy when samples were due; raise -c";
-	if (f->on_threads)
-		return "threads ended, or ran no further, before their next sample was due; "
-		       "use --capture preempt, as root";
-	if (f->wide && f->filter)
+	if (!f->on_threads && f->wide && f->filter)
 		return "the machine was too busy when samples were due, threads ended before "
 		       "their next was, or took turns thousands of times a second; use "
 		       "--events-on cpus, which loses none of them, or lower -F";
-	return "threads ended, or ran no further, before their next sample was due; run as "
-	       "root, or with CAP_PERFMON, "
-	       "CAP_BPF and CAP_SYS_NICE: then events count on CPUs, which loses none";
+	return NULL;
+}
+
+const char *event_place_remedy(const struct place_facts *f, enum event_place place,
+			       char buf[EVENT_PLACE_REMEDY])
+{
+	const char *plain = plain_remedy(f, place);
+	const char *lost = "threads ended, or ran no further, before their next sample was due";
+	char wanted[250];
+
+	if (plain)
+		snprintf(buf, EVENT_PLACE_REMEDY, "%s", plain);
+	else if (!f->on_threads)
+		snprintf(buf, EVENT_PLACE_REMEDY,
+			 "%s; %s: then events count on CPUs, which loses none", lost,
+			 rights_wanted(wanted, sizeof(wanted),
+				       "CAP_PERFMON, CAP_BPF and CAP_SYS_NICE"));
+	else if (rights_have(CAP_SYS_NICE))
+		snprintf(buf, EVENT_PLACE_REMEDY, "%s; use --capture preempt", lost);
+	else
+		snprintf(buf, EVENT_PLACE_REMEDY, "%s; use --capture preempt: %s", lost,
+			 rights_wanted(wanted, sizeof(wanted), "CAP_SYS_NICE"));
+	return buf;
 }
 
 /* At a rate: a CPU's period fits all that occurs there, and leaves few samples, or none, of a

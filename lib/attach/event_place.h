@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * event_place - does an event that is sampled count on each thread of the targets, or on each
- * CPU? Pure.
+ * CPU? Pure but for words.
  *
  * An event on a thread begins anew with each thread, with a whole period, and what is left of
  * the period when the thread ends is dropped (kernel: inherit_event(),
@@ -54,8 +54,10 @@ enum { PLACE_MANY = 512 };
 enum event_place event_place_choose(const struct place_facts *f, char why[256]);
 
 /* Samples are missing from a recording whose events counted at @place: why that may be, and
- * what to do, a clause for a person. */
-const char *event_place_remedy(const struct place_facts *f, enum event_place place);
+ * what to do, a clause for a person, by the rights of the calling thread. Returns @buf. */
+enum { EVENT_PLACE_REMEDY = 512 };
+const char *event_place_remedy(const struct place_facts *f, enum event_place place,
+			       char buf[EVENT_PLACE_REMEDY]);
 
 /* May this event count on CPUs? Not where each occurrence is a sample, which no birth can
  * lose, not the kernel's own counts at a rate, which would be everybody's, not what means

@@ -100,6 +100,20 @@ static int explain_refusal(int code, struct err *err)
 		       strerror(-code), rights_wanted(wanted, sizeof(wanted), "CAP_SYS_NICE"));
 }
 
+/* At the same priority it waits until the target sleeps; it could not even be killed. */
+static int explain_priority(const struct preempt_plan *p, struct err *err)
+{
+	const struct realtime_use *rt = &p->targets.rt;
+	char wanted[200], change[250] = "lower it";
+
+	if (rt->priority < FIFO_MAX)
+		snprintf(change, sizeof(change), "%s, or raise 'ulimit -r'",
+			 rights_wanted(wanted, sizeof(wanted), "CAP_SYS_NICE"));
+	return err_set(err, -EPERM,
+		       "thread %d has real-time priority %d and readers get %d at most: %s",
+		       rt->tid, rt->priority, p->priority, change);
+}
+
 /* CPUs of the targets that are spared. */
 static struct cpus spared(const struct preempt_plan *p)
 {
@@ -125,17 +139,8 @@ static int preempt_possible(const struct capture_want *w, struct err *err)
 	ret = try_all(p);
 	if (ret < 0)
 		return explain_refusal(ret, err);
-	/* At the same priority it waits until the target sleeps; it could not even be killed.
-	 */
 	if (p->targets.rt.priority >= p->priority)
-		return err_set(
-			err, -EPERM,
-			"thread %d has real-time priority %d and readers get %d at most: "
-			"%s",
-			p->targets.rt.tid, p->targets.rt.priority, p->priority,
-			p->targets.rt.priority < FIFO_MAX ?
-				"raise 'ulimit -r', or run as root" :
-				"lower it");
+		return explain_priority(p, err);
 	if (cpus_next(&p->refused, 0) >= 0 &&
 	    cpus_count(&p->refused) + cpus_count(&not ) == cpus_count(&p->targets.cpus))
 		return err_set(err, -EPERM,

@@ -184,6 +184,7 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 	struct book books[SESSION_MAX_EVENTS] = { 0 };
 	double expected = 0;
 	bool drawn = false, part = false;
+	char remedy[EVENT_PLACE_REMEDY];
 	size_t n = 0;
 
 	for (size_t e = 0; e < r->session->n_events; e++) {
@@ -202,7 +203,8 @@ void recorder_balance(const struct recorder *r, struct recorder_summary *ret)
 	note_say(&r->o.note,
 		 "no sample stands for %.1f %% of what the events counted (uncounted): %s%s",
 		 100 * (double)ret->uncounted / expected,
-		 event_place_remedy(&r->place_facts, r->plan.wide ? PLACE_CPUS : r->place),
+		 event_place_remedy(&r->place_facts, r->plan.wide ? PLACE_CPUS : r->place,
+				    remedy),
 		 part ? "; or the kernel's ticks tell user time wrongly, as of threads that "
 			"run for less than a tick at a time" :
 			"");

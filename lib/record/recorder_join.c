@@ -3,12 +3,15 @@
  * recorder_join - a recording of a scope: who belongs to it when it begins, and who joins.
  */
 #include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "bpf/stranger_filter.h"
 #include "capture/waits.h"
 #include "record/recorder_int.h"
 #include "sys/proc.h"
+#include "sys/rights.h"
 #include "targets/births.h"
 #include "targets/census.h"
 #include "targets/joins.h"
@@ -46,13 +49,16 @@ static int take_children(struct recorder *r)
 
 static void tell_census(const struct recorder *r, const struct census *c)
 {
-	char text[300];
+	size_t left = census_left_out(c);
+	char text[300], others[80] = "none";
 
+	if (left)
+		snprintf(others, sizeof(others), "%zu of them left out, none of the others",
+			 left);
 	if (!c->n)
 		note_say(&r->o.note,
-			 "waiting: %zu %s, none runs Python yet; those that will are "
-			 "joined (%s)",
-			 c->looked, c->looked == 1 ? "process fits" : "processes fit",
+			 "waiting: %zu %s, %s runs Python yet; those that will are joined (%s)",
+			 c->looked, c->looked == 1 ? "process fits" : "processes fit", others,
 			 scope_text(r->o.scope, text, sizeof(text)));
 	census_tell(c, &r->o.note);
 }
@@ -70,6 +76,7 @@ static void note_strange(void *arg, pid_t parent)
 int recorder_begin_scope(struct recorder *r, struct err *err)
 {
 	struct census c;
+	char denied[400];
 	int ret;
 
 	r->joins = joins_create(&r->tracker, r->o.scope,
@@ -82,10 +89,7 @@ int recorder_begin_scope(struct recorder *r, struct err *err)
 	if (ret == 0)
 		ret = take_children(r);
 	if (ret == 0 && !c.n && c.looked && c.denied == c.looked)
-		ret = err_set(err, -EPERM,
-			      "none of the %zu processes that fit may be looked at: run as "
-			      "root, or with CAP_SYS_PTRACE",
-			      c.looked);
+		ret = err_set(err, -EPERM, "%s", census_denied(&c, denied, sizeof(denied)));
 	else if (ret < 0)
 		err_set(err, ret, "can't list the processes: %s", strerror(-ret));
 	else
@@ -94,15 +98,29 @@ int recorder_begin_scope(struct recorder *r, struct err *err)
 	return ret;
 }
 
+/* What lets more events be opened: attach_raise_nofile() has gone as far as it may. */
+static const char *more_descriptors(char *buf, size_t size)
+{
+	char wanted[200];
+
+	if (rights_have(CAP_SYS_RESOURCE))
+		snprintf(buf, size, "raise fs.nr_open");
+	else
+		snprintf(buf, size, "%s, or raise 'ulimit -n'",
+			 rights_wanted(wanted, sizeof(wanted), "CAP_SYS_RESOURCE"));
+	return buf;
+}
+
 void recorder_busiest(struct recorder *r, size_t n)
 {
 	struct targets *t = &r->tracker.targets;
+	char more[250];
 
 	note_say(
 		&r->o.note,
 		"%zu processes fit, and events can be opened in the busiest %zu of them: only "
-		"those are recorded (raise 'ulimit -n', or run as root)",
-		t->n, n);
+		"those are recorded (%s)",
+		t->n, n, more_descriptors(more, sizeof(more)));
 	for (size_t i = t->n_all; i-- > n;)
 		if (targets_find(t, t->all[i]->pid) == t->all[i])
 			tracker_gone(&r->tracker, t->all[i]->pid);

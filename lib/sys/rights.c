@@ -16,10 +16,12 @@ static const struct {
 	const char *name;
 	unsigned cap;
 } named[] = {
+	{ "CAP_BPF", CAP_BPF },
 	{ "CAP_DAC_READ_SEARCH", CAP_DAC_READ_SEARCH },
 	{ "CAP_PERFMON", CAP_PERFMON },
 	{ "CAP_SYS_NICE", CAP_SYS_NICE },
 	{ "CAP_SYS_PTRACE", CAP_SYS_PTRACE },
+	{ "CAP_SYS_RESOURCE", CAP_SYS_RESOURCE },
 };
 
 bool rights_have(unsigned cap)

@@ -5,6 +5,7 @@
 #include "targets/census.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -106,6 +107,22 @@ void census_deinit(struct census *c)
 {
 	free(c->row);
 	*c = (struct census){ 0 };
+}
+
+const char *census_denied(const struct census *c, char *buf, size_t size)
+{
+	char wanted[200];
+
+	rights_wanted(wanted, sizeof(wanted), "CAP_SYS_PTRACE");
+	if (c->denied == c->looked)
+		snprintf(buf, size, "none of the %zu processes that fit may be looked at: %s",
+			 c->looked, wanted);
+	else
+		snprintf(buf, size,
+			 "of %zu processes that fit %zu may not be looked at, and none of the "
+			 "others runs Python: %s",
+			 c->looked, c->denied, wanted);
+	return buf;
 }
 
 void census_tell(const struct census *c, const struct note *note)

@@ -36,6 +36,15 @@ int census_take(struct census *c, const struct scope *s, struct file_helper *fil
 		const struct stop *stop);
 void census_deinit(struct census *c);
 
+/* How many are not known to run Python or not. */
+static inline size_t census_left_out(const struct census *c)
+{
+	return c->denied + c->unknown + c->hang;
+}
+
+/* A sentence about one without a row, where rights were missing to look at some. Returns @buf. */
+const char *census_denied(const struct census *c, char *buf, size_t size);
+
 /* Say which processes are left out, and why: a sentence a reason. */
 void census_tell(const struct census *c, const struct note *note);
 

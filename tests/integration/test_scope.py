@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -314,6 +315,72 @@ def test_nobody_yet_is_said_and_waited_for(py):
     run = harness.pysampled("--match", home + "/nobody", "-d", 0.5, "-o", "a.folded", home=home).ok()
     check("waiting: " in run.err and home in run.err, "it is not said that nobody is there: %s", run)
     equal(run.n("samples"), 0, "samples")
+
+
+def sleeper(word, **options):
+    """A program that is no Python, whose command line holds the word."""
+    return harness.start([word, "300"], executable="/bin/sleep", **options)
+
+
+@one_python
+def test_who_may_not_be_looked_at_is_not_said_to_run_no_python(py):
+    """An ordinary user's own process fits, and root's Python."""
+    harness.need_root()
+    harness.need_events_for_all()
+    binary, home = harness.for_nobody()
+    sleeper(home + "/server", preexec_fn=harness.as_nobody)
+    Target(py, program(home, "server"), 0)
+    options = dict(binary=binary, home=home, user=harness.NOBODY)
+    run = harness.pysampled("dump", "--match", home + "/server", **options).ok(4)
+    check("of 2 processes that fit 1 may not be looked at, and none of the others runs Python: run as root, or with CAP_SYS_PTRACE"
+          in run.err and "none runs Python" not in run.err, "dump: %s", run)
+    run = harness.pysampled("--match", home + "/server", "-d", 0.5, "-o", "a.folded", **options).ok()
+    check("waiting: 2 processes fit, 1 of them left out, none of the others runs Python yet" in run.err and
+          "left out: 1 process whose memory may not be read" in run.err, "record: %s", run)
+
+
+def without(*caps):
+    """A command that starts others as a root that lacks some capabilities."""
+    harness.need_root()
+    return [harness.need_command("setpriv"), "--bounding-set", ",".join("-" + cap for cap in caps)]
+
+
+def test_a_root_without_rights_is_not_told_to_become_root():
+    """As in a container."""
+    home = harness.folder(0o777)
+    Target(harness.debian_python(), program(home, "server"), 0, user=harness.NOBODY)
+    for command in ["dump"], ["-d", 0.5]:
+        run = harness.pysampled(*command, "--match", home + "/server", home=home, wrapper=without("sys_ptrace")).ok(4)
+        check("none of the 1 processes that fit may be looked at: this root lacks a right" in run.err and
+              "CAP_SYS_PTRACE" in run.err and "as root" not in run.err, "%s", run)
+
+
+FORKED = """
+import os, sys
+for _ in range(30):
+    if not os.fork():
+        sys.stdin.read()
+        os._exit(0)
+print("READY", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_root_with_few_descriptors_is_not_told_to_become_root():
+    """Without the right to events on CPUs those of 30 processes need more."""
+    home = harness.folder(0o777)
+    harness.write(home + "/forked.py", FORKED)
+    harness.change("/proc/sys/kernel/perf_event_paranoid", "2")
+    Target(harness.debian_python(), home + "/forked.py")
+
+    def few():
+        most = 64 + 22 * len(os.sched_getaffinity(0))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    run = harness.pysampled("--match", home, "-d", 0.5, "-o", "a.folded", home=home, preexec_fn=few,
+                            wrapper=without("sys_resource", "sys_admin", "perfmon")).ok()
+    check("31 processes fit, and events can be opened in the busiest " in run.err, "%s", run)
+    check("only those are recorded (this root lacks a right (in a container or a user namespace?): give it CAP_SYS_RESOURCE, or raise "
+          "'ulimit -n')" in run.err, "what to do: %s", run)
 
 
 def recording_of_ones_own(busy):

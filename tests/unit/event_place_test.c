@@ -3,10 +3,13 @@
  * event_place: where events count, for every combination of rights and wishes, and when births
  * make them go over to CPUs.
  */
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "unit.h"
 #include "attach/event_place.h"
+#include "fake_rights.h"
 
 static const struct place_facts all = {
 	.eligible = true, .follows = true, .wide = true, .filter = true, .rate = 99
@@ -117,17 +120,57 @@ static void test_why_samples_are_missing(void **state)
 	const struct place_facts f = { .eligible = true, .follows = true, .wide = true,
 				       .filter = true };
 	const struct place_facts timed = { .rate = 99 };
+	char buf[EVENT_PLACE_REMEDY];
 
 	(void)state;
-	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS), "their next"));
+	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS, buf), "their next"));
 	/* Up to 1000 Hz they count on CPUs only where threads are many, or born often. */
-	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS), "--events-on cpus"));
-	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS_FIRST), "ran no further"));
-	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS_FIRST), "250 Hz"));
-	assert_null(strstr(event_place_remedy(&f, PLACE_CPUS), "threads"));
+	assert_non_null(strstr(event_place_remedy(&f, PLACE_THREADS, buf), "--events-on cpus"));
+	event_place_remedy(&f, PLACE_THREADS_FIRST, buf);
+	assert_non_null(strstr(buf, "ran no further"));
+	assert_non_null(strstr(buf, "250 Hz"));
+	assert_null(strstr(event_place_remedy(&f, PLACE_CPUS, buf), "threads"));
 	/* An event that is no time has no rate. */
-	assert_null(strstr(event_place_remedy(&f, PLACE_CPUS), "-F"));
-	assert_non_null(strstr(event_place_remedy(&timed, PLACE_CPUS), "-F"));
+	assert_null(strstr(event_place_remedy(&f, PLACE_CPUS, buf), "-F"));
+	assert_non_null(strstr(event_place_remedy(&timed, PLACE_CPUS, buf), "-F"));
+}
+
+/* Root of a container is not told to become root. */
+static void test_rights_are_asked_for_by_who_asks(void **state)
+{
+	static const char all_three[] = "CAP_PERFMON, CAP_BPF and CAP_SYS_NICE";
+	static const char lacks[] = "this root lacks a right";
+	const uint64_t nice = RIGHT(CAP_SYS_NICE), perfmon = RIGHT(CAP_PERFMON);
+	const struct {
+		uid_t euid;
+		uint64_t caps;
+		const char *on_threads, *begin, *end;
+	} rows[] = {
+		{ 1, 0, NULL, "run as root, or with ", all_three },
+		{ 0, nice, NULL, lacks, all_three },
+		{ 0, nice | perfmon, NULL, lacks, all_three },
+		{ 0, nice | perfmon | RIGHT(CAP_BPF), NULL, "root has ", "run outside of that" },
+		{ 1, 0, "stop", "use --capture preempt: run as root, or with ", "CAP_SYS_NICE" },
+		{ 0, 0, "stop", "use --capture preempt: this root lacks", "CAP_SYS_NICE" },
+		{ 0, nice, "stop", "use --capture preempt", "preempt" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct place_facts f = { .eligible = true,
+					       .follows = true,
+					       .on_threads = rows[i].on_threads };
+		char buf[EVENT_PLACE_REMEDY], end[120];
+		const char *advice;
+
+		rights_begin(rows[i].euid, rows[i].caps);
+		advice = strstr(event_place_remedy(&f, PLACE_THREADS, buf), "; ");
+		assert_non_null(advice);
+		assert_ptr_equal(advice + 2, strstr(advice + 2, rows[i].begin));
+		snprintf(end, sizeof(end), "%s%s", rows[i].end,
+			 f.on_threads ? "" : ": then events count on CPUs, which loses none");
+		assert_string_equal(buf + strlen(buf) - strlen(end), end);
+	}
 }
 
 int main(void)
@@ -138,6 +181,7 @@ int main(void)
 		cmocka_unit_test(test_which_events_may),
 		cmocka_unit_test(test_births_that_matter),
 		cmocka_unit_test(test_why_samples_are_missing),
+		cmocka_unit_test_teardown(test_rights_are_asked_for_by_who_asks, rights_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

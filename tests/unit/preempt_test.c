@@ -19,6 +19,7 @@
 #include "base/stats.h"
 #include "capture/reader_int.h"
 #include "fake_machine.h"
+#include "fake_rights.h"
 #include "sys/realtime.h"
 
 extern const struct capture_ops capture_preempt;
@@ -67,6 +68,29 @@ static void priorities_that_may_be_had(void **state)
 		assert_non_null(strstr(err.text, who));
 		assert_non_null(strstr(err.text, rows[i].target < 99 ? "raise" : "lower it"));
 	}
+}
+
+/* Root of a container is not told to become root. */
+static void the_right_is_asked_for_by_who_asks(void **state)
+{
+	struct preempt_plan plan = { .targets.rt = { .priority = 1, .tid = 4711 } };
+	const struct capture_want want = { .plan = &plan };
+	struct err err;
+
+	machine_begin(1);
+	rights_begin(1, 0);
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, ": run as root, or with CAP_SYS_NICE, or raise 'ulimit -r'"));
+	rights_begin(0, 0);
+	assert_int_equal(-EPERM, capture_preempt.possible(&want, &err));
+	assert_non_null(strstr(err.text, "give it CAP_SYS_NICE, or raise 'ulimit -r'"));
+	assert_null(strstr(err.text, "as root"));
+}
+
+static int machine_and_rights_end(void **state)
+{
+	rights_end(state);
+	return machine_end(state);
 }
 
 /* Which CPUs of the targets readers can't go to is found out by going there, spared ones
@@ -522,6 +546,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(priorities_that_may_be_had, machine_end),
+		cmocka_unit_test_teardown(the_right_is_asked_for_by_who_asks,
+					  machine_and_rights_end),
 		cmocka_unit_test_teardown(cpus_that_may_be_had, machine_end),
 		cmocka_unit_test_teardown(the_first_cpu_alone, machine_end),
 		cmocka_unit_test(the_budget_is_told),

@@ -129,6 +129,22 @@ static void who_may_not_be_looked_at_is_told_by_who_asks(void **state)
 			 geteuid() == 0 && rights_have(CAP_SYS_PTRACE));
 }
 
+/* That nobody runs Python is not said of who was not looked at. */
+static void one_without_a_row_tells_who_may_not_be_looked_at(void **state)
+{
+	const struct census all = { .looked = 3, .denied = 3 }, some = { .looked = 3, .denied = 1 };
+	char buf[400];
+
+	(void)state;
+	census_denied(&all, buf, sizeof(buf));
+	assert_ptr_equal(buf, strstr(buf, "none of the 3 processes that fit may be looked at: "));
+	assert_int_equal(strstr(buf, "run as root") != NULL, geteuid() != 0);
+	census_denied(&some, buf, sizeof(buf));
+	assert_ptr_equal(buf, strstr(buf, "of 3 processes that fit 1 may not be looked at, and "
+					  "none of the others runs Python: "));
+	assert_int_equal(strstr(buf, "run as root") != NULL, geteuid() != 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +154,7 @@ int main(void)
 		cmocka_unit_test(we_and_ours_never_fit),
 		cmocka_unit_test(a_scope_is_told_in_words),
 		cmocka_unit_test(who_may_not_be_looked_at_is_told_by_who_asks),
+		cmocka_unit_test(one_without_a_row_tells_who_may_not_be_looked_at),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
