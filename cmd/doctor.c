@@ -24,25 +24,36 @@ static void print_line(void *arg, const char *mark, const char *text)
 	cmd_line(stdout, "%-3s %s", mark, text);
 }
 
-static void check_captures(struct capture_want want)
+/* facts_judge_machine() has said why. */
+static const char no_event[] = "no event can be opened (above)";
+
+/* They are about samples, which are events. */
+static void check_captures(const struct facts_machine *m, struct capture_want want)
 {
 	want.named = true;
 	for (size_t i = 0; captures[i]; i++) {
 		struct err err;
 		int r = captures[i]->possible(&want, &err);
 
-		cmd_line(stdout, "%-3s --capture %s: %s", r < 0 ? "no" : "ok",
-			 captures[i]->name, r < 0 ? err.text : captures[i]->promise);
+		cmd_line(stdout, "%-3s --capture %s: %s", r < 0 || m->event_error ? "no" : "ok",
+			 captures[i]->name,
+			 r < 0		? err.text :
+			 m->event_error ? no_event :
+					  captures[i]->promise);
 	}
 }
 
 /* What record would pick, and why not better. */
-static void print_choice(const struct capture_want *want)
+static void print_choice(const struct facts_machine *m, const struct capture_want *want)
 {
 	const struct capture_ops *capture;
 	struct err why, err;
 	char caveat[sizeof(why.text)];
 
+	if (m->event_error) {
+		cmd_line(stdout, "no  record can't sample: %s", no_event);
+		return;
+	}
 	if (capture_pick("auto", want, &capture, &why, &err) < 0)
 		return;
 	if (*capture->caveat(want->plan, caveat, sizeof(caveat)))
@@ -176,7 +187,7 @@ static int check_target(const struct facts_machine *m, const struct facts_target
 	facts_judge_target(m, t, print_line, NULL);
 	if (code < 0)
 		return cmd_exit_code(code);
-	print_choice(want);
+	print_choice(m, want);
 	return EXIT_DONE;
 }
 
@@ -232,7 +243,7 @@ int cmd_doctor(int argc, char **argv)
 	if (pid)
 		look_at(pid, files, &found, &want);
 	want.user_only = !m.perfmon && m.paranoid > 1;
-	check_captures(want);
+	check_captures(&m, want);
 	if (pid)
 		r = check_target(&m, &t, fd, &want, files, &found);
 	forget(&found);

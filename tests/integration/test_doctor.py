@@ -51,6 +51,43 @@ def test_the_last_line_names_the_capture(py):
     check("--capture " + run.summary["capture"] in last, "doctor says %r, record does %s", last, run)
 
 
+REFUSING = """#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return 99;
+	execv(argv[1], argv + 1);
+	return 99;
+}
+"""
+
+
+@one_python
+def test_where_no_event_can_be_opened_no_capture_is_promised(py):
+    """As in a container whose filter refuses the call, or at kernel.perf_event_paranoid 3 and 4."""
+    refusing = [harness.c_program("refusing", REFUSING)]
+    target = Target(py, "groundtruth.py", "--us", 50)
+    run = doctor("-p", target.pid, wrapper=refusing)
+    says(run, "no", "perf_event_open() is refused", "by a seccomp filter")
+    says(run, "no", "--capture async", "no event can be opened")
+    check("ok  --capture" not in run.out, "a capture is promised: %s", run.out)
+    equal(run.out.splitlines()[-1], "no  record can't sample: no event can be opened (above)", "the last line")
+    harness.pysampled("-p", target.pid, "-d", 0.2, wrapper=refusing).ok(4)
+
+
 @one_python
 def test_a_cgroup_without_real_time(py):
     need_rt_cgroups()
