@@ -114,6 +114,20 @@ static void second(void *arg)
 	cmd_live(text);
 }
 
+/* SIGINT, SIGTERM and SIGHUP. One that is blocked comes even where it is ignored, which is what
+ * nohup(1) wants of SIGHUP; of SIGINT a shell wants it of what it starts in the background, and
+ * kill -INT is how scripts end that. */
+static void stop_signals(sigset_t *ret)
+{
+	struct sigaction hup;
+
+	sigemptyset(ret);
+	sigaddset(ret, SIGINT);
+	sigaddset(ret, SIGTERM);
+	if (sigaction(SIGHUP, NULL, &hup) == 0 && hup.sa_handler != SIG_IGN)
+		sigaddset(ret, SIGHUP);
+}
+
 static pid_t stopping; /* who gets the signals that reach us now */
 
 static void forward(int sig)
@@ -125,16 +139,14 @@ static void forward(int sig)
  * ended the recording was meant for it too. */
 static void forward_stop(const struct child *c)
 {
-	static const int sigs[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction act = { .sa_handler = forward };
 	sigset_t set;
 
 	stopping = c->pid;
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++) {
-		sigaction(sigs[i], &act, NULL);
-		sigaddset(&set, sigs[i]);
-	}
+	stop_signals(&set);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&set, sig) == 1)
+			sigaction(sig, &act, NULL);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -201,16 +213,13 @@ static int open_sinks(const struct record_options *o, const struct session *sess
 	return EXIT_DONE;
 }
 
-/* SIGINT, SIGTERM and SIGHUP end the recording, not the program. */
+/* They end the recording, not the program. */
 static int open_stop(void)
 {
 	sigset_t set;
 	int fd;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	stop_signals(&set);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return fd < 0 ? -errno : fd;

@@ -69,6 +69,39 @@ def test_one_of_two_targets_ends_and_the_other_goes_on(py):
         enough(harness.total(harness.of_pid(stacks, target.pid)) > 100, "too few samples of %d: %s", target.pid, run)
 
 
+def ignoring_hang_ups():
+    """As nohup does."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+@each(ignored=[True, False])
+@one_python
+def test_a_hang_up_ends_the_recording_unless_it_is_ignored(py, ignored):
+    target = Target(py, "groundtruth.py", "--us", 50)
+    record = Recorder("-p", target.pid, "-o", "a.folded", preexec_fn=ignoring_hang_ups if ignored else None).recording()
+    record.signal(signal.SIGHUP)
+    if ignored:
+        harness.works(target.pid, 0.5)
+        check(record.process.poll() is None, "it has ended: %s", record.text(1))
+        record.signal(signal.SIGINT)
+    run = record.wait(15).ok()
+    if ignored:
+        check(float(run.summary["duration"].rstrip("s")) > 0.5, "it was ending: %s", run)
+
+
+GOES_ON = "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_DFL); print('READY', flush=True); time.sleep(600)"
+
+
+@one_python
+def test_a_hang_up_that_is_ignored_is_not_passed_on(py):
+    """To a CMD that goes on when the recording is over."""
+    record = Recorder("-d", 1, "-o", "a.folded", "--", *py.command(), "-c", GOES_ON, preexec_fn=ignoring_hang_ups)
+    harness.until(lambda: "the recording is over; waiting for" in record.text(1) and "READY" in record.text(0), "CMD goes on")
+    record.signal(signal.SIGHUP)
+    harness.until(lambda: harness.status(record.pid)["ShdPnd"] == harness.NO_SIGNALS, "it has come, or is dropped")
+    record.signal(signal.SIGTERM).wait(15).ok(128 + signal.SIGTERM)
+
+
 @harness.dealt
 @each(follow=["--no-follow", ""])
 @each_python
