@@ -172,6 +172,26 @@ pid_t process_option(int argc, char **argv, const char *help, struct process_sho
 	return r ? done(r) : (pid_t)pid;
 }
 
+/* A part of a scope is one: all parts that are given must fit, and two of a kind could mean either
+ * that or the contrary. */
+static int twice(const struct scope *s, int opt, const char *arg)
+{
+	if (opt == 'm' && s->match)
+		return cmd_fail(EXIT_USAGE,
+				"--match is given twice: for either give one, as in --match "
+				"'%.80s|%.80s'",
+				s->match, arg);
+	if (opt == 'u' && s->user)
+		return cmd_fail(EXIT_USAGE, "-u is given twice: one user at a time, %s or %s",
+				s->user, arg);
+	if (opt == 'G' && s->cgroup)
+		return cmd_fail(EXIT_USAGE,
+				"-G is given twice: one cgroup at a time, with all that is below "
+				"it, %s or %s",
+				s->cgroup, arg);
+	return 0;
+}
+
 int process_scope(struct scope *s, int opt, const char *arg)
 {
 	struct err err;
@@ -180,6 +200,9 @@ int process_scope(struct scope *s, int opt, const char *arg)
 	if (opt != 'a' && !*arg)
 		return cmd_fail(EXIT_USAGE, "nothing is named: an empty text stands behind %s",
 				opt == 'm' ? "--match" : opt == 'u' ? "-u" : "-G");
+	r = twice(s, opt, arg);
+	if (r)
+		return r;
 	if (opt == 'a')
 		s->all = true;
 	else if (opt == 'm')

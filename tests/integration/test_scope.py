@@ -525,7 +525,10 @@ def test_what_makes_no_sense_is_refused():
     home = harness.folder(0o777)
     for words, about in (("-a -p 1", "one or the other"), ("--match x -- true", "one or the other"), ("-a -t 1", "-t"),
                          ("--match (", "--match"), ("-u nosuchuser", "nosuchuser"), ("-a --any", "--any"), ("-G relative", "-G"),
-                         ("-p httpd", "--match"), ("dump -a -p 1", "one or the other")):
+                         ("-p httpd", "--match"), ("dump -a -p 1", "one or the other"),
+                         ("--match gunicorn --match celery", "--match 'gunicorn|celery'"), ("-u root -u root", "-u is given twice"),
+                         ("-G / -G /", "-G is given twice"), ("dump --match a --match a", "twice"), ("dump -u root -u 1", "twice"),
+                         ("dump -G / -G /sys/fs/cgroup", "twice")):
         harness.refused(2, *words.split(), about=[about], home=home)
     harness.refused(3, "-G", "/no/such/cgroup", about=["no cgroup"], home=home)
     equal(os.listdir(home), [], "files")
