@@ -86,16 +86,40 @@ static void print_file(const char *path, const struct sink_ops *format, bool emp
 			format->moved, word);
 }
 
+/* Too little of what is sampled was done. */
+static void print_too_little(const struct record_options *o, const struct session *session,
+			     pid_t pid)
+{
+	const struct perf_event_attr *a = &session->events[0].attr;
+	size_t n_tids = o->rec.n_tids;
+	char who[40];
+
+	snprintf(who, sizeof(who), "process %d", pid);
+	if (n_tids)
+		snprintf(who, sizeof(who), "the %s that -t names",
+			 plural(n_tids, "thread", "threads"));
+	if (session->n_events > 1 || !(perf_event_is_clock(a) || a->type == PERF_TYPE_HARDWARE))
+		cmd_say("no samples: %s had no %s, or too few for one", who,
+			session->n_events > 1 ? "such events" : session->events[0].name);
+	else
+		cmd_say("no samples: %s did too little for one; pysampled dump -p %d shows where "
+			"%s%s",
+			who, pid, n_tids > 1 ? "they wait" : "it waits",
+			o->rec.mode == RECORDER_CPU ? ", --mode wall samples waits, too" : "");
+}
+
 /* Of a process that took part and has no sample. */
 static void print_why_none(const struct record_options *o, const struct session *session,
 			   pid_t pid)
 {
-	const struct perf_event_attr *a = &session->events[0].attr;
 	struct proc_status s;
+	int r = proc_status(pid, &s);
 
-	if (proc_status(pid, &s) < 0)
+	if (proc_is_short(r))
 		return;
-	if (s.tracer)
+	if (r < 0 || (s.state == 'Z' && !proc_outliver(pid)))
+		cmd_say("no samples: process %d ended before it did enough for one", pid);
+	else if (s.tracer)
 		cmd_say("no samples: process %d is held by process %d, a debugger", pid,
 			s.tracer);
 	else if (s.state == 'T')
@@ -105,20 +129,22 @@ static void print_why_none(const struct record_options *o, const struct session 
 		cmd_say("no samples: process %d is frozen by its cgroup (a paused "
 			"container?); it goes on once that is thawed",
 			pid);
-	else if (session->n_events > 1 ||
-		 !(perf_event_is_clock(a) || a->type == PERF_TYPE_HARDWARE))
-		cmd_say("no samples: process %d had no %s, or too few for one", pid,
-			session->n_events > 1 ? "such events" : session->events[0].name);
 	else
-		cmd_say("no samples: process %d did too little for one; pysampled dump -p %d "
-			"shows where it waits%s",
-			pid, pid,
-			o->rec.mode == RECORDER_CPU ? ", --mode wall samples waits, too" : "");
+		print_too_little(o, session, pid);
 }
 
 /* The same of all that a recording without a sample was of. */
 static void print_why_all_none(const struct record_options *o, const struct session *session)
 {
+	uint64_t left_out = STATS_GET(session->stats, gil_none) +
+			    STATS_GET(session->stats, gil_unknown);
+
+	if (left_out) {
+		cmd_say("no samples: no thread was seen with the GIL; left out by --mode gil: "
+			"%" PRIu64,
+			left_out);
+		return;
+	}
 	for (size_t i = 0; !o->command && i < o->rec.n_pids; i++)
 		print_why_none(o, session, o->rec.pids[i]);
 	if (o->command)

@@ -359,6 +359,60 @@ def test_why_there_are_no_samples(py):
     check("is stopped; kill -CONT %d" % target.pid in run.err, "%s", run)
 
 
+@each(reaped=[True, False])
+@one_python
+def test_who_ended_is_said_to_have_no_samples(py, reaped):
+    """Also one that its parent does not wait for: there is no stack of it any more."""
+    target = harness.start(py.command() + ["-c", "import sys; print('READY', flush=True); sys.stdin.read()"],
+                           stdin=harness.subprocess.PIPE, stdout=harness.subprocess.PIPE)
+    target.stdout.readline()
+    record = harness.Recorder("-p", target.pid, "-e", "cpu-clock", "-c", 10 ** 9, "-o", "a.folded", home=harness.folder()).attached()
+    target.stdin.close()
+    if reaped:
+        target.wait()
+    run = record.wait(20).ok()
+    equal(run.n("samples"), 0, "samples of %s" % run)
+    check("no samples: process %d ended before it did enough for one" % target.pid in run.err and "dump" not in run.err, "%s", run)
+
+
+WITHOUT_GIL = "import hashlib; print('READY', flush=True); hashlib.pbkdf2_hmac('sha512', b'a', b'b', 2 ** 31 - 1)"
+
+
+@one_python
+def test_who_works_without_the_gil_is_not_said_to_wait(py):
+    target = harness.start(py.command() + ["-c", WITHOUT_GIL], stdout=harness.subprocess.PIPE)
+    check(target.stdout.readline(), "no OpenSSL in %s?", py)
+    run = harness.pysampled("-p", target.pid, "--mode", "gil", "-d", 1, "-v", "-o", "a.folded", home=harness.folder()).ok()
+    left = run.counter("gil_none") + run.counter("gil_unknown")
+    equal(run.n("samples"), 0, "samples of %s" % run)
+    harness.enough(left > 0, "none was left out: %s", run)
+    check("no samples: no thread was seen with the GIL; left out by --mode gil: %d\n" % left in run.err and "too little" not in run.err,
+          "%s", run)
+
+
+ONE_SLEEPS = """
+import threading, time
+sleeper = threading.Thread(target=time.sleep, args=(600,), daemon=True)
+sleeper.start()
+print(sleeper.native_id, flush=True)
+while True: sum(range(500))
+"""
+
+
+@one_python
+def test_of_threads_that_are_named_those_did_too_little(py):
+    """And not their process."""
+    target = harness.start(py.command() + ["-c", ONE_SLEEPS], stdout=harness.subprocess.PIPE)
+    tid = int(target.stdout.readline())
+    begin = ("-p", target.pid, "-t", tid, "-d", 0.5, "-o", "a.folded")
+    run = harness.pysampled(*begin, "-e", "cpu-clock", home=harness.folder()).ok()
+    equal(run.n("samples"), 0, "samples of %s" % run)
+    check("no samples: the thread that -t names did too little for one; pysampled dump -p %d shows where it waits" % target.pid in run.err,
+          "%s", run)
+    run = harness.pysampled(*begin, "-e", "major-faults", home=harness.folder()).ok()
+    check("no samples: the thread that -t names had no major-faults" in run.err, "%s", run)
+
+
 @one_python
 def test_an_event_named_twice_is_one(py):
     run = harness.pysampled("-p", spinning(py).pid, "-d", 0.5, "-e", "cpu-clock,cpu-clock", "-e", "cpu-clock",
