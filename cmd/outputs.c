@@ -117,6 +117,15 @@ static int check_old(const struct record_options *o)
 	return 0;
 }
 
+/* perf.data goes there as down a pipe: to what a link in /dev leads to, too, whatever that is. */
+static bool is_stream(const char *path)
+{
+	struct stat st;
+
+	return !strcmp(path, "-") || (!strncmp(path, "/dev/", 5) && lstat(path, &st) == 0 &&
+				      (S_ISLNK(st.st_mode) || S_ISFIFO(st.st_mode)));
+}
+
 /* What only perf.data honours. */
 static int check_perf(const struct record_options *o)
 {
@@ -126,7 +135,7 @@ static int check_perf(const struct record_options *o)
 		bool is = !strcmp(o->format[i]->name, "perf");
 
 		perf |= is;
-		if (is && o->no_cache && !strcmp(o->path[i], "-"))
+		if (is && o->no_cache && is_stream(o->path[i]))
 			return cmd_fail(EXIT_USAGE,
 					"who reads perf.data from a pipe finds its "
 					"symbols in ~/.debug: leave -B out");

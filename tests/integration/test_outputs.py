@@ -234,8 +234,17 @@ def test_without_the_cache_symbols_are_beside_only(py):
     check("py::" in text, "no names: %s", text[:500])
     pysampled("-p", target.pid, "-d", 0.5, "-o", data, home=home).ok()
     check(os.path.exists(os.path.join(home, ".debug")), "no copy without -B")
-    for more in ("-o", os.path.join(home, "a.folded")), ("-o", "-", "--format", "perf"):
-        pysampled("-p", target.pid, "-d", 0.5, "-B", *more, home=home).ok(2)
+    shutil.rmtree(os.path.join(home, ".debug"))
+    for more in (("-o", os.path.join(home, "a.folded")), ("-o", "-", "--format", "perf"), ("-o", "/dev/stdout", "--format", "perf"),
+                 ("-o", "/dev/fd/1", "--format", "perf")):
+        run = pysampled("-p", target.pid, "-d", 0.5, "-B", *more, home=home).ok(2)
+        check("-B" in run.err and not os.path.exists(os.path.join(home, ".debug")), "%s: %s", more, run)
+    if os.path.isdir("/dev/shm"):  # where files are below /dev
+        where = "/dev/shm/pysampled-test-%d" % os.getpid()
+        os.mkdir(where)
+        harness.cleanup(shutil.rmtree, where)
+        pysampled("-p", target.pid, "-d", 0.5, "-B", "-o", where + "/a.data", home=home).ok()
+        check(not os.path.exists(os.path.join(home, ".debug")), "~/.debug was made for a file")
 
 
 @harness.one_python
