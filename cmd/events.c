@@ -141,26 +141,47 @@ static const char *own_entry(char *buf, size_t size)
 	return buf;
 }
 
-/* Kinds of which there are as many as there are places. */
-static void print_places(void)
+/* Of a kind of which there are as many as there are places. False: it is not to be listed. */
+static bool print_place(struct list *l, const char *name, const char *kind, const char *no)
+{
+	if (!strstr(name, l->word))
+		return false;
+	print_line(name, kind, no);
+	l->n++;
+	return true;
+}
+
+/* One is tried for all, if any is listed: the kernel takes 0.1 s for it. */
+static void print_probes(struct list *l)
+{
+	static const char *const names[] = { "uprobe:FILE:SYMBOL[+OFFSET]", "uretprobe:FILE:SYMBOL",
+					     "usdt:[FILE:]PROVIDER:NAME" };
+	struct err err = { .text = "" };
+	bool tried = false;
+	char own[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (!tried && strstr(names[i], l->word))
+			try_name(own_entry(own, sizeof(own)), &err);
+		tried |= print_place(l, names[i], "probe", err.text);
+	}
+}
+
+static void print_places(struct list *l)
 {
 	struct perf_spec mem = { .name = "mem:ADDR",
 				 .type = PERF_TYPE_BREAKPOINT,
 				 .bp_type = 3 /* read or write */,
 				 .config2 = 4,
 				 .user = true };
-	char name[64];
-	struct err probe = { .text = "" }, breakpoint = { .text = "" };
+	struct err err = { .text = "" };
 
 	mem.config1 = (uintptr_t)&mem & ~UINT64_C(7);
-	try_name(own_entry(name, sizeof(name)), &probe);
-	try_spec(&mem, &breakpoint);
-	print_line("uprobe:FILE:SYMBOL[+OFFSET]", "probe", probe.text);
-	print_line("uretprobe:FILE:SYMBOL", "probe", probe.text);
-	print_line("usdt:[FILE:]PROVIDER:NAME", "probe", probe.text);
-	print_line("mem:ADDR[/LEN][:rwx]", "breakpoint", breakpoint.text);
-	print_line("PMU::EVENT, EVENT:UNIT", "libpfm4",
-		   pfm_here() ? "" : "libpfm.so.4 is not installed");
+	print_probes(l);
+	try_spec(&mem, &err);
+	print_place(l, "mem:ADDR[/LEN][:rwx]", "breakpoint", err.text);
+	print_place(l, "PMU::EVENT, EVENT:UNIT", "libpfm4",
+		    pfm_here() ? "" : "libpfm.so.4 is not installed");
 }
 
 static const char help[] =
@@ -199,9 +220,8 @@ int cmd_events(int argc, char **argv)
 	print_cache_events(&l);
 	pmu_each(PMU_DEVICES, print_pmu_event, &l);
 	print_tracepoints(&l);
-	if (!*l.word)
-		print_places();
-	else if (!l.n)
+	print_places(&l);
+	if (!l.n)
 		return cmd_fail(EXIT_EVENT, "no event here has '%s' in its name%s%s", l.word,
 				*l.err.text ? "; whether a tracepoint has can't be told: " : "",
 				l.err.text);

@@ -559,6 +559,16 @@ def test_events_lists_tracepoints_with_a_word():
     refused(5, "events", "nosuchword", about=["nosuchword"])
 
 
+def test_events_lists_kinds_of_places_with_a_word():
+    """As it lists them without one."""
+    whole = harness.pysampled("events").ok().out.splitlines()
+    for word, begin in (("uprobe", "uprobe:FILE:"), ("uretprobe", "uretprobe:FILE:"), ("usdt:", "usdt:["), ("mem:ADDR", "mem:ADDR["),
+                        ("PMU::EVENT", "PMU::EVENT, ")):
+        lines = [line for line in harness.pysampled("events", word).ok().out.splitlines() if line.startswith(begin)]
+        equal(lines, [line for line in whole if line.startswith(begin)], "of events " + word)
+        equal(len(lines), 1, "lines of events " + word)
+
+
 def test_events_does_not_deny_what_it_cant_look_up():
     """Without tracefs a word may be a tracepoint's: the one line says so. No word is not an empty one."""
     harness.need_root()
