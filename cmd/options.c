@@ -163,6 +163,7 @@ struct said {
 	struct record_options *o;
 	bool freq, count, samples, native, full, no_native, kernel, no_kernel, follow, no_follow;
 	bool graph, help, version;
+	const char *native_option; /* one that only native frames honour, or NULL */
 };
 
 #define usage(...) cmd_fail(EXIT_USAGE, __VA_ARGS__)
@@ -440,6 +441,8 @@ static int parse_long(struct said *s, int opt, const char *arg)
 
 	if (on)
 		*on = true;
+	if (opt == OPT_UNWINDER || opt == OPT_STACK_SIZE)
+		s->native_option = opt == OPT_UNWINDER ? "--unwinder" : "--stack-size";
 	switch (opt) {
 	case OPT_FORMAT:
 		*(o->n_outputs ? &o->asked[o->n_outputs - 1] : &o->asked_first) = arg;
@@ -568,6 +571,12 @@ static int contradictions(const struct said *s)
 		return usage("--kernel and --no-kernel contradict each other");
 	if (s->follow && s->no_follow)
 		return usage("--follow and --no-follow contradict each other");
+	if (s->no_native && s->native_option)
+		return usage("%s is for native frames: leave --no-native out",
+			     s->native_option);
+	if (s->follow && s->o->rec.n_tids)
+		return usage("-t takes threads, and what they start is not followed: leave "
+			     "--follow out");
 	if (scope_is_set(&s->o->scope))
 		return scope_contradicts(s->o);
 	if (!s->o->command && !s->o->rec.n_pids)

@@ -43,6 +43,7 @@ static int parse_native(struct process_shows *shows, const char *arg)
 	if (arg && strcmp(arg, "full") != 0)
 		return cmd_fail(EXIT_USAGE, "--native takes nothing or 'full', not '%s'", arg);
 	shows->native = arg ? PROCESS_NATIVE_FULL : PROCESS_NATIVE;
+	shows->with_native = true;
 	return 0;
 }
 
@@ -70,13 +71,13 @@ static int add_pid(struct process_shows *shows, pid_t pid)
 	return 0;
 }
 
-/* "12,34". 0, or the exit code after a sentence. */
+/* "12,34", or "12,34,", as tr '\n' , makes it. 0, or the exit code after a sentence. */
 static int parse_pids(struct process_shows *shows, const char *list)
 {
 	char one[16];
 	int r = 0;
 
-	for (const char *s = list; r == 0 && s; s = *s ? s + 1 : NULL) {
+	for (const char *s = list; r == 0 && s; s = *s && s[1] ? s + 1 : NULL) {
 		size_t n = strcspn(s, ",");
 		long pid;
 
@@ -108,6 +109,7 @@ static int take_shown(struct process_shows *shows, int opt)
 		return parse_native(shows, optarg);
 	case 'N':
 		shows->native = PROCESS_NO_NATIVE;
+		shows->no_native = true;
 		break;
 	case 'l':
 		shows->lines = true;
@@ -132,6 +134,8 @@ static int check_shows(const struct process_shows *shows)
 {
 	int r = check_lines(shows);
 
+	if (r == 0 && shows->with_native && shows->no_native)
+		r = cmd_fail(EXIT_USAGE, "--native and --no-native contradict each other");
 	if (r == 0 && shows->n_pids && scope_is_set(&shows->scope))
 		r = cmd_fail(EXIT_USAGE, "-p names processes, -a, --match, -u and -G find "
 					 "them: give one or the other");

@@ -25,6 +25,7 @@ struct process_shows {
 	struct scope scope;		 /* instead of those: -a, --match, -u, -G */
 	bool json;			 /* --json */
 	enum process_native native;	 /* --native[=full], --no-native */
+	bool with_native, no_native;	 /* which of these two was given */
 	bool lines, debuginfod;		 /* --native-lines, --debuginfod */
 	bool async;			 /* --async */
 	struct srcline *source;		 /* who is asked for lines */

@@ -278,7 +278,8 @@ def test_dump_of_several_processes(py):
     pids = [target.pid for target in targets]
     for target in targets:
         settle(target, 4)
-    for args in (["-p", "%d,%d" % (pids[0], pids[1]), "-p", pids[2]], pids, [pids[0], "-p", "%d,%d,%d" % (pids[1], pids[2], pids[0])]):
+    for args in (["-p", "%d,%d" % (pids[0], pids[1]), "-p", pids[2]], pids, ["-p", "%d,%d,%d," % tuple(pids)],
+                 ["%d," % pid for pid in pids], [pids[0], "-p", "%d,%d,%d" % (pids[1], pids[2], pids[0])]):
         found = [p["pid"] for p in json.loads(harness.pysampled("dump", "--json", *args).ok().out)]
         equal(sorted(found), sorted(pids), "processes, once each, of %s" % args)
         text = harness.pysampled("dump", *args).ok().out
@@ -297,7 +298,8 @@ def test_one_that_is_gone_spoils_no_other(py):
     equal(harness.pysampled("dump", "--json", gone.pid).ok(3).out, "", "of none")
 
 
-@each(options=["--locals", "--async", "--core x", "-p 1,,2", "-p 1,", "-p x,1", "1,x", "--json=x"])
+@each(options=["--locals", "--async", "--core x", "-p 1,,2", "-p ,", "-p 1,,", "-p ,1", "-p x,1", "1,x", "--json=x",
+               "-p 1 --native --no-native", "-p 1 --no-native --native=full"])
 def test_dump_refuses_what_it_can_not_do(options):
     harness.refused(2, "dump", *options.split())
 

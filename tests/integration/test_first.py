@@ -156,6 +156,9 @@ def test_what_would_be_ignored_is_refused(py):
     target = ("-p", spinning(py).pid, "-d", 0.2)
     harness.refused(2, *target, "-o", "a.svg", "--threads", about=["--threads", ".html"])
     harness.refused(2, *target, "-e", "cpu-clock:k", "--no-kernel", about=["cpu-clock:k", "--no-kernel"])
+    harness.refused(2, *target, "-t", target[1], "--follow", about=["-t", "--follow"])
+    harness.refused(2, *target, "--no-native", "--unwinder", "own", about=["--unwinder", "--no-native"])
+    harness.refused(2, *target, "--stack-size", 32768, "--no-native", about=["--stack-size", "--no-native"])
     for option, value in (("-n", 2), ("--sort", "self"), ("--children", None)):
         words = [option] + [value] * (value is not None)
         harness.refused(2, "report", "a.data", "--annotate", "add", *words, about=["--annotate", option])
