@@ -25,8 +25,9 @@ struct row {
 struct hottest {
 	struct row *rows; /* [func->index] */
 	size_t n;
-	_Atomic uint64_t samples; /* of the first event */
-	uint64_t weight;	  /* what the first event's samples count for */
+	_Atomic uint64_t taken; /* samples of all events */
+	uint64_t samples;	/* those in the rows: of the first event, kept */
+	uint64_t weight;	/* what these count for */
 };
 
 static struct row *row_of(struct hottest *h, const struct pyfunc *func)
@@ -44,19 +45,19 @@ uint64_t hottest_samples(const struct sink *s)
 {
 	const struct hottest *h = s->priv;
 
-	return atomic_load_explicit(&h->samples, memory_order_relaxed);
+	return atomic_load_explicit(&h->taken, memory_order_relaxed);
 }
 
 static int hottest_sample(struct sink *s, const struct sample *smp, const struct stack *stk)
 {
 	struct hottest *h = s->priv;
-	uint64_t number = hottest_samples(s) + 1;
 	uint64_t weight = kept_weight(s->session, smp);
 	bool inner = true;
 
+	atomic_store_explicit(&h->taken, hottest_samples(s) + 1, memory_order_relaxed);
 	if (smp->event || !kept_sample(s, smp))
 		return 0;
-	atomic_store_explicit(&h->samples, number, memory_order_relaxed);
+	h->samples++;
 	h->weight += weight;
 	for (size_t i = 0; i < stk->n; i++) {
 		struct row *row;
@@ -67,8 +68,8 @@ static int hottest_sample(struct sink *s, const struct sample *smp, const struct
 		if (!row)
 			return -ENOMEM;
 		row->self += inner ? weight : 0;
-		row->total += row->last != number ? weight : 0;
-		row->last = number;
+		row->total += row->last != h->samples ? weight : 0;
+		row->last = h->samples;
 		inner = false;
 	}
 	return 0;
@@ -94,7 +95,6 @@ static int by_self(const void *a, const void *b)
 void hottest_print(const struct sink *s, FILE *to)
 {
 	struct hottest *h = s->priv;
-	uint64_t samples = h ? hottest_samples(s) : 0;
 	size_t n = 0;
 
 	for (size_t i = 0; h && i < h->n; i++)
@@ -110,7 +110,7 @@ void hottest_print(const struct sink *s, FILE *to)
 	else
 		fprintf(to,
 			"  self  total  of %" PRIu64 " samples of %s, by Python function\n",
-			samples, s->session->events[0].name);
+			h->samples, s->session->events[0].name);
 	for (size_t i = 0; i < MIN(n, (size_t)ROWS); i++) {
 		char room[CMD_SHORT];
 

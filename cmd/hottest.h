@@ -10,7 +10,7 @@
 /* A sink like others that writes no file. Its pointers are good while the recorder lives. */
 struct sink hottest_sink(const struct session *session);
 
-/* How many there are by now; any thread. */
+/* How many there are by now, of all events, kept in text outputs or not; any thread. */
 uint64_t hottest_samples(const struct sink *s);
 
 /* A table of the first event's samples, by self: what a function or native code that it called

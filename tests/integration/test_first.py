@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import time
 
 import harness
 from harness import Target, check, each, equal, one_python
@@ -226,6 +227,43 @@ def test_the_first_run_answers(py):
     for row in rows:
         check(" ".join(row) in shares, "%s is not in report --python: %s", row, shares)
     equal([row["self"] for row in report], sorted((row["self"] for row in report), reverse=True), "order")
+
+
+def on_a_terminal(*args):
+    """A recording whose standard error is one, and the other side of that."""
+    home = harness.folder()
+    screen, ours = os.openpty()
+    harness.cleanup(os.close, screen)
+    process = harness.start([harness.PYSAMPLED, *map(str, args)], cwd=home, stderr=ours, env=harness.plain_env(HOME=home))
+    os.close(ours)
+    return process, screen
+
+
+def seen_on(screen):
+    """What comes next on it; "": nobody writes to it any more."""
+    try:
+        return os.read(screen, 65536).decode()
+    except OSError:
+        return ""
+
+
+@each(more=[("-e", "major-faults,cpu-clock"), ("-e", "cpu-clock", "--provenance", "late")])
+@one_python
+def test_a_terminal_is_told_of_all_samples(py, more):
+    """While the recording runs: where there are none that are kept of the first event, who looks would break it off."""
+    some, told, seen = 100, 0, ""
+    process, screen = on_a_terminal("-p", spinning(py).pid, "-F", 199, "-o", "a.folded", *more)
+    begin = time.monotonic()
+    while told <= some:
+        part = seen_on(screen)
+        seen += part
+        told = max(map(int, re.findall(r"(\d+) samples in \d+ s", seen)), default=0)
+        check(part and time.monotonic() < begin + 60, "it does not tell of %d samples: %s", some, seen[-300:])
+    process.send_signal(signal.SIGINT)
+    while part := seen_on(screen):
+        seen += part
+    equal(process.wait(), 0, "exit status: %s" % seen)
+    harness.enough("late" not in more or int(harness.parse_summary(seen)["late"]) < some, "most are late: %s", seen)
 
 
 FAULTS = """import mmap, time
