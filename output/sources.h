@@ -4,8 +4,8 @@
  * them with their shares.
  *
  * A target chose the paths. A file is read in a thread that may hang, up to 2 MB of it, if it
- * is a regular one and no program serves its file system (mounts.h); and where we are root,
- * only one that everybody may read.
+ * is a regular one and no program serves its file system (mounts.h); and where we are root
+ * or have rights of root's to read files, only one that everybody may read (rootfile.h).
  */
 #ifndef OUTPUT_SOURCES_H
 #define OUTPUT_SOURCES_H

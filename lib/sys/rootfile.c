@@ -29,6 +29,7 @@ struct walk {
 	int at[MAX_DEPTH];
 	size_t depth; /* at[0] is the root, which is borrowed */
 	int links;
+	bool public; /* only folders that everybody may search are entered */
 	char rest[2 * PATH_MAX];
 };
 
@@ -87,6 +88,8 @@ static int step(struct walk *w, const char *name)
 	r = fstat(fd, &st) < 0 ? -errno : 0;
 	if (r == 0 && !S_ISLNK(st.st_mode) && last)
 		return fd;
+	if (r == 0 && S_ISDIR(st.st_mode) && w->public && !(st.st_mode & S_IXOTH))
+		r = -EACCES;
 	if (r == 0 && S_ISDIR(st.st_mode) && w->depth < MAX_DEPTH) {
 		w->at[w->depth++] = fd;
 		return -EAGAIN;
@@ -97,9 +100,9 @@ static int step(struct walk *w, const char *name)
 }
 
 /* As openat2() with RESOLVE_IN_ROOT would, whose flags a seccomp filter can't see. */
-static int look_in(int root, const char *path)
+static int look_in(int root, const char *path, bool public)
 {
-	struct walk w = { .at = { root }, .depth = 1 };
+	struct walk w = { .at = { root }, .depth = 1, .public = public };
 	char name[NAME_MAX + 1];
 	int r = -EAGAIN;
 
@@ -111,16 +114,15 @@ static int look_in(int root, const char *path)
 	return r;
 }
 
-int rootfile_look(int root, const char *path)
+/* @look, or -errno: of no size are files of the kernel, some of which notice that they are read.
+ */
+static int only_regular(int look)
 {
-	int look = root < 0 ? open(path, O_PATH | O_CLOEXEC) : look_in(root, path), r;
 	struct stat st;
+	int r;
 
-	if (root < 0 && look < 0)
-		return -errno;
 	if (look < 0)
 		return look;
-	/* Of no size are files of the kernel, some of which notice that they are read. */
 	r = fstat(look, &st) < 0 ? -errno : S_ISREG(st.st_mode) && st.st_size > 0 ? 0 : -EINVAL;
 	if (r == 0)
 		return look;
@@ -128,11 +130,31 @@ int rootfile_look(int root, const char *path)
 	return r;
 }
 
+int rootfile_look(int root, const char *path)
+{
+	int look = root < 0 ? open(path, O_PATH | O_CLOEXEC) : look_in(root, path, false);
+
+	return root < 0 && look < 0 ? -errno : only_regular(look);
+}
+
 int rootfile_open(int root, const char *path)
 {
 	_cleanup_close_ int look = rootfile_look(root, path);
 
 	return look < 0 ? look : proc_look_open(look);
+}
+
+int rootfile_open_public(const char *path)
+{
+	_cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int look = root < 0 ? -errno : only_regular(look_in(root, path, true));
+	struct stat st;
+
+	if (look < 0)
+		return look;
+	if (fstat(look, &st) < 0 || !(st.st_mode & S_IROTH))
+		return -EACCES;
+	return proc_look_open(look);
 }
 
 char *rootfile_text(int fd, size_t n)

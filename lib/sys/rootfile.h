@@ -18,6 +18,11 @@ int rootfile_open(int root, const char *path);
 /* The same, but it is not opened: an O_PATH descriptor. */
 int rootfile_look(int root, const char *path);
 
+/* Open @path below our root for reading if everybody may: search each folder on the way, and read
+ * the file. What /proc has links for is found by their texts, so not in another's root. As
+ * rootfile_open(), or -EACCES. */
+int rootfile_open_public(const char *path);
+
 /* Up to @n bytes of @fd and a NUL, malloc'ed. NULL: no memory. */
 char *rootfile_text(int fd, size_t n);
 

@@ -1414,6 +1414,26 @@ def test_annotate_tells_that_a_file_was_changed(py):
             equal("changed since it was recorded" in out.splitlines()[0], changed, "what is said of a file, by " + name)
 
 
+@harness.one_python
+def test_a_page_of_roots_has_text_that_everybody_may_read(py):
+    """Of files in a folder that others may not search it has none: who reads the page may be one of them."""
+    need_root()
+    home = harness.folder()
+    path = os.path.join(home, "a.py")
+    harness.write(path, "import time\n\nend = time.time() + 0.5\nwhile time.time() < end:\n    n = 'secret'\n")
+    pages = (("a.html", ()), ("b.html", ("convert", "a.data")))
+    pysampled("-o", "a.data", "-o", "a.html", "-F", 499, "--", *py.command(), path, home=home).ok()
+    for mode, closed in (0o755, False), (0o700, True):
+        os.chmod(home, mode)
+        for name, command in pages[closed:]:
+            if command:
+                pysampled(*command, "-o", name, home=home).ok()
+            with open(os.path.join(home, name)) as file:
+                page = file.read()
+            equal("= 'secret'" in page, not closed, "there is text in %s of a folder of mode %o" % (name, mode))
+            check(not closed or "not everybody may read it" in page, "%s does not say why it has no text", name)
+
+
 def test_annotate_takes_no_short_name_for_a_path():
     """A file that is called so in the current folder is another one."""
     home = harness.folder()

@@ -3,8 +3,10 @@
  * tree_test - stacks in, a tree of frames with counts out.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -522,6 +524,55 @@ static void lines_near_those_that_ran_are_read(void **state)
 	unlink(path);
 }
 
+/* Another user than root, with one of root's rights. False: it can't be had. */
+static bool become_a_reader(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2] = { 0 };
+
+	assert_int_equal(seteuid(65534), 0);
+	assert_int_equal(syscall(SYS_capget, &head, caps), 0);
+	caps[0].effective = 1U << CAP_DAC_OVERRIDE;
+	return syscall(SYS_capset, &head, caps) == 0;
+}
+
+static void source_is_closed(const char *path)
+{
+	source_is(path, "{\"why\":\"not everybody may read it\"}}");
+	if (become_a_reader())
+		source_is(path, "{\"why\":\"not everybody may read it\"}}");
+	assert_int_equal(seteuid(0), 0);
+}
+
+/* Others may read the page: not even what is there is told of a folder that is closed to them. */
+static void files_in_closed_folders_are_not_read(void **state)
+{
+	char dir[] = "/tmp/tree_test.XXXXXX", file[64], by_link[64], none[64], *got;
+	FILE *out;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	assert_non_null(mkdtemp(dir));
+	snprintf(file, sizeof(file), "%s/a.py", dir);
+	snprintf(none, sizeof(none), "%s/none.py", dir);
+	snprintf(by_link, sizeof(by_link), "%s.link", dir);
+	assert_non_null(out = fopen(file, "w"));
+	for (int i = 1; i < 12; i++)
+		fprintf(out, "%d\n", i);
+	fclose(out);
+	assert_int_equal(chmod(file, 0644) | symlink(file, by_link), 0);
+	source_is_closed(file);
+	source_is_closed(by_link);
+	source_is_closed(none);
+	assert_int_equal(chmod(dir, 0711), 0);
+	got = source_of(by_link, 0, false);
+	assert_non_null(strstr(got, "\"parts\":[[2,\"2"));
+	free(got);
+	source_is(none, "{\"why\":\"no such file here\"}}");
+	assert_int_equal(unlink(file) | unlink(by_link) | rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -541,6 +592,7 @@ int main(void)
 		cmocka_unit_test(a_complete_tree_is_the_same),
 		cmocka_unit_test(no_room_is_told),
 		cmocka_unit_test(lines_near_those_that_ran_are_read),
+		cmocka_unit_test(files_in_closed_folders_are_not_read),
 		cmocka_unit_test(a_copy_says_what_failed),
 	};
 
