@@ -18,9 +18,12 @@ void pyelf_table_deinit(struct pyelf_table *t)
 	*t = (struct pyelf_table){ 0 };
 }
 
-static bool is_line(uint32_t line)
+/* A target sets any numbers it likes: an int must hold each of the function's lines. */
+static bool are_lines(const struct pyelf_entry *e)
 {
-	return line <= INT_MAX - PYELF_MAX_LINES;
+	uint64_t last = (uint64_t)e->first + (e->n_lines ? e->n_lines - 1 : 0);
+
+	return e->n_lines <= PYELF_MAX_LINES && last <= INT_MAX && e->decl <= INT_MAX;
 }
 
 /* True: a text begins at @at. */
@@ -41,8 +44,7 @@ static bool take_entry(struct pyelf_table *t, const struct pyelf_entry *e)
 				 .func.index = (uint32_t)t->n };
 
 	if (e->addr < end || e->addr >= PYELF_TEXT + (uint64_t)PYELF_SPAN ||
-	    e->n_lines > PYELF_MAX_LINES || !is_line(e->first) || !is_line(e->decl) ||
-	    !is_text(t->strings, e->name) ||
+	    !are_lines(e) || !is_text(t->strings, e->name) ||
 	    (e->file != UINT32_MAX && !is_text(t->strings, e->file)))
 		return false;
 	p.func.qualname = strings + e->name;

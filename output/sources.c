@@ -24,6 +24,7 @@
 enum {
 	AROUND = 3, /* lines before and after one that was sampled */
 	MAX_FILE = 2 << 20,
+	NO_LINE = MAX_FILE + 2 * AROUND, /* no file that is read has it, or one around it */
 	MAX_ALL = 4 << 20, /* bytes of text in a page */
 	PATIENCE_MS = 1000,
 };
@@ -98,13 +99,14 @@ static struct span *wanted(const struct tree *t, size_t *n)
 	for (uint32_t i = 0; ret && i < frames; i++) {
 		const struct tree_frame *f = tree_frame(t, i);
 		const struct tree_func *func = tree_func(t, f->func);
+		int line = MIN(f->line, NO_LINE), first = MIN(func->first, NO_LINE);
 
-		if (func->kind != FRAME_PYTHON || f->line <= 0 ||
+		if (func->kind != FRAME_PYTHON || line <= 0 ||
 		    tree_text(t, func->file)[0] != '/')
 			continue;
-		ret[(*n)++] = (struct span){ func->file, f->line - AROUND, f->line + AROUND };
-		if (func->first > 0)
-			ret[(*n)++] = (struct span){ func->file, func->first, func->first };
+		ret[(*n)++] = (struct span){ func->file, line - AROUND, line + AROUND };
+		if (first > 0)
+			ret[(*n)++] = (struct span){ func->file, first, first };
 	}
 	if (ret)
 		qsort(ret, *n, sizeof(*ret), by_place);

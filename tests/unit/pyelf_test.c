@@ -2,12 +2,15 @@
  *
  * pyelf_test - addresses, names, and what is in the file.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <unistd.h>
 
 #include "unit.h"
 #include "base/base.h"
 #include "../../output/pyelf.h"
+#include "../../output/pyelf_read.h"
 
 static const unsigned char build_id[PYELF_BUILD_ID] = "0123456789abcdefghi";
 
@@ -296,6 +299,46 @@ static void crazy_functions_are_bounded(void **state)
 	pyelf_destroy(e);
 }
 
+/* A target's numbers, up to the last that there is, take no name from other functions. */
+static void the_last_lines_are_read(void **state)
+{
+	static const struct pyfunc crazy = { "crazy", "/c.py", INT32_MAX, 3, 2, 1 },
+				   last = { "last", "/l.py", INT32_MAX, INT32_MAX, INT32_MAX, 2 };
+	static const uint32_t two = 2, none = UINT32_C(1) << 31;
+	struct pyelf *e = pyelf_create(0, build_id);
+	uint64_t at[] = { pyelf_line(e, &spin, 6), pyelf_line(e, &crazy, 3),
+			  pyelf_line(e, &last, INT32_MAX) };
+	struct bytes id = { build_id, sizeof(build_id) };
+	struct file f = write_file(e);
+	struct pyelf_table t;
+	struct frame fr;
+	GElf_Shdr sh;
+	off_t entry;
+
+	(void)state;
+	assert_int_equal(pyelf_read(&t, f.fd, (struct bytes){ 0 }, id), 0);
+	assert_true(pyelf_frame(&t, at[0], &fr));
+	assert_string_equal(fr.func->qualname, "spin");
+	assert_true(pyelf_frame(&t, at[1], &fr));
+	assert_string_equal(fr.func->qualname, "crazy");
+	assert_int_equal(fr.func->firstline, INT32_MAX);
+	assert_int_equal(fr.line, 3);
+	assert_true(pyelf_frame(&t, at[2], &fr));
+	assert_string_equal(fr.func->qualname, "last");
+	assert_int_equal(fr.line, INT32_MAX);
+	pyelf_table_deinit(&t);
+
+	section(f, PYELF_FUNCS, &sh);
+	entry = (off_t)(sh.sh_offset + 3 * sizeof(struct pyelf_entry));
+	assert_int_equal(pwrite(f.fd, &two, 4, entry + 12), 4);
+	assert_int_equal(pyelf_read(&t, f.fd, (struct bytes){ 0 }, id), -ENOEXEC);
+	assert_int_equal(pwrite(f.fd, &(uint32_t){ 1 }, 4, entry + 12), 4);
+	assert_int_equal(pwrite(f.fd, &none, 4, entry + 16), 4);
+	assert_int_equal(pyelf_read(&t, f.fd, (struct bytes){ 0 }, id), -ENOEXEC);
+	close_file(f);
+	pyelf_destroy(e);
+}
+
 static void each_marker_has_its_place(void **state)
 {
 	struct pyelf *e = pyelf_create(0, build_id);
@@ -321,6 +364,7 @@ int main(void)
 		cmocka_unit_test(functions_are_cut),
 		cmocka_unit_test(names_are_printable_ascii),
 		cmocka_unit_test(crazy_functions_are_bounded),
+		cmocka_unit_test(the_last_lines_are_read),
 		cmocka_unit_test(each_marker_has_its_place),
 	};
 

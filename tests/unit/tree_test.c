@@ -469,16 +469,21 @@ static void a_copy_says_what_failed(void **state)
 	(void)state;
 }
 
-/* What a page gets of the file at @path when line 7 of a function that begins at 2 ran. */
+/* What a page gets of the file at @path when line 7 of a function that begins at 2 ran, and a line
+ * that only a target can tell of. */
 static char *source_of(const char *path, int64_t since, bool elsewhere)
 {
 	const struct pyfunc func = { "f", path, 2, 2, 9, 0 };
-	const struct frame frame = { .kind = FRAME_PYTHON, .func = &func, .line = 7 };
+	const struct pyfunc crazy = { "g", path, INT32_MAX, INT32_MAX, INT32_MAX, 1 };
+	const struct frame frames[] = {
+		{ .kind = FRAME_PYTHON, .func = &func, .line = 7 },
+		{ .kind = FRAME_PYTHON, .func = &crazy, .line = INT32_MAX },
+	};
 	struct fixture f;
 	char *ret;
 
 	begin(&f, SESSION_LINES);
-	put(&f, sample, &frame, 1);
+	put(&f, sample, frames, 2);
 	ret = sources_read(&f.tree, since, elsewhere);
 	tree_deinit(&f.tree);
 	assert_non_null(ret);
