@@ -77,6 +77,14 @@ static uint64_t key_of_func(const struct tree_func *f)
 	return ((uint64_t)f->name << 32 | f->file) ^ (uint64_t)f->kind << 62;
 }
 
+/* The function that has @f's name, file and kind. */
+static uint32_t func_called(struct tree *t, const struct tree_func *f)
+{
+	uint32_t i = idmap_get(&t->others, key_of_func(f));
+
+	return i != NONE ? i : add(&t->others, key_of_func(f), &t->funcs, f, sizeof(*f));
+}
+
 static uint32_t python_func(struct tree *t, const struct pyfunc *func)
 {
 	struct tree_func f = { .first = func->firstline, .kind = FRAME_PYTHON, .frame = NONE };
@@ -88,25 +96,21 @@ static uint32_t python_func(struct tree *t, const struct pyfunc *func)
 	f.file = intern(t, func->file);
 	if (f.name == STRTAB_NONE || f.file == STRTAB_NONE)
 		return NONE;
-	i = idmap_get(&t->others, key_of_func(&f));
-	if (i == NONE) {
-		i = (uint32_t)tree_n_funcs(t);
+	i = t->compared ? func_called(t, &f) : (uint32_t)tree_n_funcs(t);
+	if (!t->compared)
 		buf_put(&t->funcs, &f, sizeof(f));
-	}
+	if (i == NONE || t->funcs.oom)
+		return NONE;
 	*known = i + 1;
-	return t->funcs.oom ? (uint32_t)NONE : i;
+	return i;
 }
 
 static uint32_t other_func(struct tree *t, enum frame_kind kind, const char *name,
 			   const char *file)
 {
 	struct tree_func f = { intern(t, name), intern(t, file), 0, kind, NONE };
-	uint32_t i;
 
-	if (f.name == STRTAB_NONE || f.file == STRTAB_NONE)
-		return NONE;
-	i = idmap_get(&t->others, key_of_func(&f));
-	return i != NONE ? i : add(&t->others, key_of_func(&f), &t->funcs, &f, sizeof(f));
+	return f.name == STRTAB_NONE || f.file == STRTAB_NONE ? (uint32_t)NONE : func_called(t, &f);
 }
 
 static uint32_t line_frame(struct tree *t, uint32_t func, int line, bool inlined)
@@ -450,6 +454,7 @@ int tree_begin(struct sink *s, struct err *err)
 
 	t->strings = s->session->texts ?: strtab_create();
 	t->shared = s->session->texts;
+	t->compared = s->session->flags & SESSION_COMPARED;
 	t->empty = t->strings ? intern(t, "") : STRTAB_NONE;
 	t->steps = calloc(1 << STEP_BITS, sizeof(*t->steps));
 	if (t->steps && t->empty != STRTAB_NONE && !tree_nodes_begin(&t->nodes))
@@ -581,22 +586,17 @@ int tree_end(struct sink *s, struct err *err)
 	return 0;
 }
 
-int tree_other(struct tree *t)
+void tree_other(struct tree *t)
 {
 	struct idmap *const maps[] = { &t->named, &t->placed };
 
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		idmap_deinit(maps[i]);
-	for (uint32_t i = 0; i < tree_n_funcs(t); i++)
-		if (idmap_get(&t->others, key_of_func(tree_func(t, i))) == NONE &&
-		    idmap_set(&t->others, key_of_func(tree_func(t, i)), i))
-			return -ENOMEM;
 	t->python.n = 0;
 	memset(t->steps, 0, sizeof(*t->steps) << STEP_BITS);
 	comms_clear(&t->comms);
 	t->same.n = 0;
 	t->last_thread = NONE;
-	return 0;
 }
 
 /* --- reading --- */

@@ -72,7 +72,7 @@ struct tree {
 	struct tree_nodes nodes;
 	struct tree_step *steps; /* by what they are of */
 	struct buf python;		   /* a function's number and 1 each, by pyfunc.index */
-	struct idmap others;		   /* name and file to function, of the recording before all */
+	struct idmap others;		   /* name and file to function; Python's if @compared */
 	struct idmap lines, named, placed; /* function and line, name, place, to frame */
 	struct buf first_row;		   /* a row's number and 1 each, by node; 0: none */
 	struct idmap row_of, thread_of;	   /* further rows of a node */
@@ -85,6 +85,7 @@ struct tree {
 	uint32_t last_thread; /* of the last sample, NONE: to be looked up */
 	uint32_t unnamed;     /* the node that stands for all without room; 0: not yet */
 	bool full;
+	bool compared; /* SESSION_COMPARED: Python functions of one name and file are one */
 	bool by_file; /* native functions are told apart by the file of their code, too */
 };
 
@@ -145,8 +146,8 @@ void tree_deinit(struct tree *t);
 void tree_complete(struct tree *t);
 
 /* What comes is of another recording, whose functions, names and threads have their own
- * numbers: functions of one name and file are one. 0 or -ENOMEM. */
-int tree_other(struct tree *t);
+ * numbers. */
+void tree_other(struct tree *t);
 
 /* The frames of the node @i, leaf first, in *@ids, which grows as needed; how many. 0 also
  * when memory is out (@ids->oom). */

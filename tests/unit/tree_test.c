@@ -404,14 +404,38 @@ static void another_recording_has_its_own_functions(void **state)
 	const struct frame of_other = { .kind = FRAME_PYTHON, .func = &g, .line = 7 };
 	struct fixture f;
 
-	begin(&f, SESSION_LINES);
+	begin(&f, SESSION_LINES | SESSION_COMPARED);
 	put(&f, sample, python, 1);
-	assert_int_equal(tree_other(&f.tree), 0);
+	tree_other(&f.tree);
 	put(&f, sample, &of_other, 1);
 	put(&f, sample, &of_other, 1);
 	is(&f, "?-10/?-11 spin|/srv/work.py:7:python = e0 p0 1 1000\n"
 	       "?-10/?-11 g|/srv/g.py:7:python = e0 p0 2 2000\n");
 	(void)state;
+}
+
+/* Two lambdas of a file are one in each of two recordings that are compared, else they are two. */
+static void functions_are_compared_by_name_and_file(void **state)
+{
+	static const struct pyfunc lambda[] = { { "<lambda>", "/srv/g.py", 1, 1, 1, 0 },
+						{ "<lambda>", "/srv/g.py", 9, 9, 9, 1 } };
+	struct fixture f;
+
+	(void)state;
+	for (unsigned compared = 0; compared < 2; compared++) {
+		begin(&f, compared ? SESSION_COMPARED : 0);
+		for (size_t i = 0; i < 4; i++) {
+			struct frame fr = { .kind = FRAME_PYTHON, .func = &lambda[i % 2] };
+
+			if (i == 2 && compared)
+				tree_other(&f.tree);
+			put(&f, sample, &fr, 1);
+		}
+		assert_int_equal(tree_n_funcs(&f.tree), compared ? 1 : 2);
+		is(&f, compared ? "?-10/?-11 <lambda>|/srv/g.py:0:python = e0 p0 4 4000\n" :
+				  "?-10/?-11 <lambda>|/srv/g.py:0:python = e0 p0 2 2000\n"
+				  "?-10/?-11 <lambda>|/srv/g.py:0:python = e0 p0 2 2000\n");
+	}
 }
 
 /* Nothing comes any more: all that there is can be read. */
@@ -594,6 +618,7 @@ int main(void)
 		cmocka_unit_test(many_nodes_take_little),
 		cmocka_unit_test(texts_can_be_shared),
 		cmocka_unit_test(another_recording_has_its_own_functions),
+		cmocka_unit_test(functions_are_compared_by_name_and_file),
 		cmocka_unit_test(a_complete_tree_is_the_same),
 		cmocka_unit_test(no_room_is_told),
 		cmocka_unit_test(lines_near_those_that_ran_are_read),
