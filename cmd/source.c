@@ -89,18 +89,20 @@ static char *read_source(const char *path, int64_t *changed)
 	return rootfile_text(fd, (size_t)st.st_size);
 }
 
-/* The shares that event @event has of @line. */
+/* The shares that event @event has of @line, in all functions of this name and file. A stack with
+ * two of them has the line once. */
 static void put_shares(const struct annotated *a, size_t event, int line, char *to, size_t cap)
 {
-	const struct tally_row *r = NULL;
-	double all = (double)MAX(a->e->t[event].samples, UINT64_C(1));
+	double all = (double)MAX(a->e->t[event].samples, UINT64_C(1)), self = 0, total = 0;
 
-	for (size_t i = 0; i < a->n && !r; i++)
-		if (a->found[i].event == event && a->found[i].row->line == line)
-			r = a->found[i].row;
-	if (r)
-		snprintf(to, cap, "%6.2f%% %6.2f%% ", 100 * r->self / all,
-			 100 * r->total / all);
+	for (size_t i = 0; i < a->n; i++)
+		if (a->found[i].event == event && a->found[i].row->line == line) {
+			self += a->found[i].row->self;
+			total += a->found[i].row->total;
+		}
+	if (total > 0)
+		snprintf(to, cap, "%6.2f%% %6.2f%% ", 100 * self / all,
+			 100 * MIN(total, all) / all);
 	else
 		snprintf(to, cap, "%16s", "");
 }

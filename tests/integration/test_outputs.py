@@ -1559,6 +1559,34 @@ def test_annotate_has_columns_for_each_event(py):
               {text: shares for text, shares in alone.items() if shares.strip()}, "columns of " + event)
 
 
+# Two functions of one name and file, of unlike length, and one calls the other: line 2 is that of both.
+SAME_NAMES = """
+first, second = {}, {}
+exec("def f():\\n for i in range(4000): i == 0\\n", first)
+exec("def f(g):\\n for i in range(4000): i == 0 and g()\\n\\n return 1\\n", second)
+print("READY", flush=True)
+while True:
+    second["f"](first["f"])
+"""
+
+
+@harness.one_python
+def test_annotate_adds_up_functions_of_one_name_and_file(py):
+    """As dataclasses have them. A line had the shares of one of them, and those of the others were lost."""
+    home = harness.folder()
+    target = harness.start(py.command() + ["-c", SAME_NAMES], stdout=subprocess.PIPE)
+    target.stdout.readline()
+    pysampled("-p", target.pid, "-F", 499, "-d", 1, "--no-native", home=home).ok()
+    table = pysampled("report", "-n", 0, home=home).ok().out
+    functions = re.findall(r"^ *([\d.]+)% +[\d.]+% +(\d+)  f \(", table, re.M)
+    harness.enough(len(functions) == 2 and all(int(n) > 10 for _, n in functions), "too few samples of both: %s", table)
+    text = pysampled("report", "--annotate", "f", home=home).ok().out
+    shares = [[float(n) for n in m] for m in re.findall(r"^ *([\d.]+)% +([\d.]+)% ", text, re.M)]
+    got, want = sum(own for own, _ in shares), sum(float(own) for own, _ in functions)
+    check(abs(got - want) < 0.01 * (len(shares) + 2), "%.2f%% of their own, not %.2f%%: %s", got, want, text)
+    check(all(total <= 100 for _, total in shares), "more than all: %s", text)
+
+
 @harness.one_python
 def test_native_code_is_told_by_its_file(py):
     home = harness.folder()
