@@ -93,7 +93,7 @@ static int fit_rows(const struct tally *t)
 		struct tally_row *r = &t->rows[i];
 
 		r->name = fit(t, r->name);
-		r->file = fit(t, strcmp(r->kind, "native") ? r->file : "");
+		r->file = fit(t, strcmp(r->kind, "native") && strcmp(r->kind, "gc") ? r->file : "");
 		if (!r->name || !r->file)
 			return -ENOMEM;
 	}

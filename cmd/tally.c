@@ -13,7 +13,10 @@
 #include "base/base.h"
 #include "cmd.h"
 
-enum { FEW = 64 }; /* rows that are wanted in order are found without sorting all */
+enum {
+	FEW = 64,    /* rows that are wanted in order are found without sorting all */
+	KIND_GC = 7, /* beside enum frame_kind */
+};
 
 const char *const tally_names[TALLY_N] = { "function", "line",	  "file",
 					   "thread",   "process", "event" };
@@ -37,6 +40,12 @@ const char *tally_keep(const struct tally *t, const char *text)
 	return id == STRTAB_NONE ? NULL : strtab_get(t->texts, id);
 }
 
+/* What tree_kind() tells apart. */
+static unsigned kind_of(const struct tree *t, uint32_t func)
+{
+	return strcmp(tree_kind(t, func), "gc") ? tree_func(t, func)->kind : KIND_GC;
+}
+
 /* Of a line or a file. */
 static uint64_t key_of_frame(const struct counting *c, uint32_t frame)
 {
@@ -44,7 +53,7 @@ static uint64_t key_of_frame(const struct counting *c, uint32_t frame)
 	const struct tree_func *func = tree_func(c->tree, f->func);
 
 	return c->by == TALLY_LINE ? (uint64_t)f->func << 32 | (uint32_t)f->line :
-				     (uint64_t)func->file << 2 | func->kind;
+				     (uint64_t)func->file << 3 | kind_of(c->tree, f->func);
 }
 
 static struct tally_row row_of_frame(const struct counting *c, uint32_t frame)

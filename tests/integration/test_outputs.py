@@ -1607,6 +1607,38 @@ def test_native_code_is_told_by_its_file(py):
     equal(sorted(map(key, one)), sorted(map(key, other)), "rows of the perf.data and of the tape")
 
 
+COLLECTS = """
+volatile unsigned long n;
+__attribute__((noinline)) void gc_collect_main(void) { for (int i = 0; i < 100000; i++) n++; }
+__attribute__((noinline)) void other(void) { for (int i = 0; i < 100000; i++) n += 2; }
+int main(void) { for (;;) { gc_collect_main(); other(); } }
+"""
+
+
+def test_what_collects_is_told_by_file_from_other_code():
+    """It was all native code of its file where it was met first, and none where not."""
+    home = harness.folder()
+
+    def rows(path, *more):
+        return {r["name"]: r["self"] for r in json.loads(pysampled("report", path, "--json", *more, home=home).ok().out)["rows"]}
+
+    def unchanged(*pair):
+        changes = re.findall(r"^ *[-+]([\d.]+)% .*% ", pysampled("diff", "--by", "file", *pair, home=home).ok().out, re.M)
+        equal((len(changes) > 1, set(changes)), (True, {"0.00"}), "changes between %s and %s" % pair)
+    stacks = ["p-1;f (a.py:1);gc_collect_main 1\n", "p-1;f (a.py:1);malloc 9\n"]
+    for name, lines in ("a.folded", stacks), ("b.folded", stacks[::-1]):
+        harness.write(os.path.join(home, name), "".join(lines))
+        equal(rows(name, "--by", "file"), {"gc": 1, "native": 9, "python": 0}, name)
+    unchanged("a.folded", "b.folded")
+
+    target = harness.start([harness.c_program("collects", COLLECTS)])
+    pysampled("-p", target.pid, "--any", "-e", "cpu-clock:u", "-F", 499, "-d", 1, "-o", "x.data", "-o", "x.folded", home=home).ok()
+    functions, files = rows("x.data"), rows("x.data", "--by", "file")
+    harness.enough(functions.get("gc_collect_main") and functions.get("other"), "too few samples: %s", functions)
+    equal(files["gc"], functions["gc_collect_main"], "samples that collect")
+    unchanged("x.data", "x.folded")
+
+
 @harness.one_python
 def test_a_tape_is_read_after_sigkill_at_any_time(py):
     home = harness.folder()
