@@ -59,25 +59,24 @@ static int keep_rest(struct perf_order *o, size_t from)
 	return bytes.oom || marks.oom ? -ENOMEM : 0;
 }
 
-/* Tell those up to @time, or @n_least of them. */
+/* Tell those up to @time, or @n_least of them. None is told again, whatever the answer was. */
 static int tell_up_to(struct perf_order *o, uint64_t time, size_t n_least, perf_order_fn *tell,
 		      void *arg)
 {
 	size_t n, i;
 	struct mark *mark = marks_of(o, &n);
-	int ret = 0;
+	int ret = 0, kept = 0;
 
 	if (n)
 		qsort(mark, n, sizeof(*mark), by_time);
 	for (i = 0; !ret && i < n && (mark[i].time <= time || i < n_least); i++)
 		ret = tell(arg, (const struct perf_event_header *)(const void *)(o->bytes.at +
 										 mark[i].at));
-	if (ret || !i)
-		return ret;
-	if (i < n)
-		return keep_rest(o, i);
-	o->bytes.n = o->marks.n = 0;
-	return 0;
+	if (i && i < n)
+		kept = keep_rest(o, i);
+	else if (i)
+		o->bytes.n = o->marks.n = 0;
+	return kept ? kept : ret;
 }
 
 int perf_order_put(struct perf_order *o, const struct perf_event_header *h, uint64_t time,

@@ -463,6 +463,28 @@ static void a_killed_recording_has_its_samples(void **state)
 	buf_deinit(&records);
 }
 
+/* What waits for its order is told once, also where one of it is damaged. */
+static void samples_before_a_damaged_one_are_told_once(void **state)
+{
+	enum { FINISHED_ROUND = 68, CUT = 32 };
+	struct buf records = two_samples();
+	struct fixture f = { 0 };
+
+	(void)state;
+	put_sample(&records, 0x1234, 7, 8, 2);
+	put_head(&records, PERF_RECORD_SAMPLE, CUT);
+	buf_u64(&records, 0x1234);
+	buf_u64(&records, 0);
+	buf_u64(&records, 7); /* its time; no period */
+	for (int i = 0; i < 2; i++)
+		put_head(&records, FINISHED_ROUND, 8);
+	write_foreign(&f, &clock_attr, 0, &records, records.n);
+	read_recording(&f, -EBADMSG);
+	assert_string_equal(told, TWO_SAMPLES "7/7 0 at=8 n=2 prov=3 addr=0|[unknown]\n");
+	drop(&f);
+	buf_deinit(&records);
+}
+
 /* A record that has @before and then a path. */
 static void put_path(struct buf *b, uint32_t type, const struct buf *before, const char *path)
 {
@@ -538,6 +560,7 @@ int main(void)
 		cmocka_unit_test(newer_perf_packs_otherwise),
 		cmocka_unit_test(samples_of_their_own_weight),
 		cmocka_unit_test(a_killed_recording_has_its_samples),
+		cmocka_unit_test(samples_before_a_damaged_one_are_told_once),
 		cmocka_unit_test(old_perf_tells_no_size_of_a_build_id),
 	};
 
