@@ -14,13 +14,19 @@
 #include "base/strtab.h"
 #include "elf/codemap.h"
 
-enum { MAX_FILES = 256, MAX_PIECES = 4, MAX_FORKS = 8, MAX_NAME = 4096 };
+enum {
+	MAX_FILES = 256,
+	NO_FILE = MAX_FILES, /* in the place of a number: there is none, or it has no names */
+	MAX_PIECES = 4,
+	MAX_FORKS = 8,
+	MAX_NAME = 4096
+};
 
 #define TRAMPOLINE "py::"
 
 struct perf_maps {
 	struct timespec end;
-	struct idmap file_of; /* process to a number in @file */
+	struct idmap file_of; /* process to a number in @file, or NO_FILE */
 	struct idmap parent_of;
 	struct codemap file[MAX_FILES];
 	uint32_t n;
@@ -90,17 +96,32 @@ static void read_file(const struct perf_maps *m, struct codemap *map, pid_t pid)
 	codemap_sort(map);
 }
 
+/* The number of @pid's file, which was not looked for yet. */
+static uint32_t new_file(struct perf_maps *m, pid_t pid)
+{
+	struct codemap *map = &m->file[m->n];
+	uint32_t i;
+
+	if (m->n == MAX_FILES)
+		return NO_FILE;
+	read_file(m, map, pid);
+	i = map->n ? m->n : (uint32_t)NO_FILE;
+	if (idmap_set(&m->file_of, (uint32_t)pid, i))
+		i = NO_FILE;
+	if (i == NO_FILE)
+		codemap_deinit(map);
+	else
+		m->n++;
+	return i;
+}
+
 static const char *name_of(struct perf_maps *m, pid_t pid, uint64_t ip)
 {
 	uint32_t i = idmap_get(&m->file_of, (uint32_t)pid);
 
-	if (i == IDMAP_NONE) {
-		if (m->n == MAX_FILES || idmap_set(&m->file_of, (uint32_t)pid, m->n))
-			return NULL;
-		i = m->n++;
-		read_file(m, &m->file[i], pid);
-	}
-	return codemap_find(&m->file[i], ip);
+	if (i == IDMAP_NONE)
+		i = new_file(m, pid);
+	return i == NO_FILE ? NULL : codemap_find(&m->file[i], ip);
 }
 
 /* "py::QUALNAME:FILE" */

@@ -549,6 +549,32 @@ static void old_perf_tells_no_size_of_a_build_id(void **state)
 	}
 }
 
+/* Processes that wrote nothing down, however many, leave the names of who did. */
+static void many_without_a_map_take_no_names(void **state)
+{
+	enum { MANY = 256, FIRST = 5000001 /* the kernel has no such numbers */ };
+	struct buf records = { 0 };
+	struct fixture f = { 0 };
+	char path[64], want[64];
+	FILE *map;
+
+	(void)state;
+	for (int i = 0; i <= MANY; i++)
+		put_sample(&records, 0x1234, FIRST + i, 5, 1);
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", FIRST + MANY);
+	assert_non_null(map = fopen(path, "wx"));
+	fputs("1200 100 made\n", map);
+	fclose(map);
+	write_foreign(&f, &clock_attr, 0, &records, records.n);
+	read_recording(&f, 0);
+	assert_int_equal(unlink(path), 0);
+	snprintf(want, sizeof(want), "%d 0 at=5 n=1 prov=3 addr=0|made\n", FIRST + MANY);
+	assert_non_null(strstr(told, want));
+	assert_non_null(strstr(told, "5000001 0 at=5 n=1 prov=3 addr=0|[unknown]\n"));
+	drop(&f);
+	buf_deinit(&records);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -561,6 +587,7 @@ int main(void)
 		cmocka_unit_test(samples_of_their_own_weight),
 		cmocka_unit_test(a_killed_recording_has_its_samples),
 		cmocka_unit_test(samples_before_a_damaged_one_are_told_once),
+		cmocka_unit_test(many_without_a_map_take_no_names),
 		cmocka_unit_test(old_perf_tells_no_size_of_a_build_id),
 	};
 
