@@ -67,7 +67,8 @@ static void put_profile(struct speedscope *w, struct tree_row *const *first,
 	      w->out);
 	w->more = true;
 	json_string(w->out, name);
-	fputs(",\"unit\":\"none\",\"startValue\":0,\"samples\":[", w->out);
+	fprintf(w->out, ",\"unit\":\"%s\",\"startValue\":0,\"samples\":[",
+		tree_is_time(w->session, (*first)->event) ? "nanoseconds" : "none");
 	for (struct tree_row *const *row = first; row < last; row++) {
 		total += (*row)->count;
 		put_stack(w, *row);

@@ -316,6 +316,12 @@ def test_wall_is_time_in_each_output(py):
     equal(said[0], "# %.1f s of all threads, by function" % (total / 1e6), "what report says")
     rows = json.loads(harness.pysampled("report", "--json", "a.data", home=home).ok().out)["rows"]
     check(abs(sum(row["self"] for row in rows) - total) < run.n("samples"), "%s is not %d us", rows, total)
+    harness.pysampled("convert", "a.data", "-o", "a.speedscope.json", home=home).ok()
+    with open(os.path.join(home, "a.speedscope.json")) as file:
+        profiles = json.load(file)["profiles"]
+    equal({profile["unit"] for profile in profiles}, {"nanoseconds"}, "speedscope's unit")
+    ns = sum(sum(profile["weights"]) for profile in profiles)
+    check(abs(ns / 1000 - total) < run.n("samples"), "speedscope has %d ns, not %d us", ns, total)
     for name in ("a.html", "a.svg"):
         harness.pysampled("convert", "a.data", "-o", name, home=home).ok()
         with open(os.path.join(home, name)) as file:

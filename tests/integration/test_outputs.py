@@ -400,7 +400,7 @@ def speedscope_counts(path):
         profile = json.load(file)
     frames, ret = [(f["name"], f.get("file")) for f in profile["shared"]["frames"]], {}
     for p in profile["profiles"]:
-        equal(p["endValue"], sum(p["weights"]), "the end")
+        equal((p["unit"], p["endValue"]), ("none", sum(p["weights"])), "the unit and the end")
         for stack, n in zip(p["samples"], p["weights"]):
             put(ret, [frames[i] if frames[i][1] else None for i in stack], n)
     return ret
