@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../output/perf_zstd.h"
 #include "base/base.h"
 #include "base/nearest.h"
 #include "base/printable.h"
@@ -156,6 +157,16 @@ int cmd_rows(const char *s, size_t *rows)
 
 	*rows = (size_t)n;
 	return n < 0 ? cmd_fail(EXIT_USAGE, "-n takes a number, not '%s'", s) : EXIT_DONE;
+}
+
+int cmd_level(const char *s, int *level)
+{
+	long n = s ? cmd_number(s, PERF_ZSTD_BEST) : PERF_ZSTD_DEFAULT;
+
+	*level = (int)n;
+	return n < 1 ? cmd_fail(EXIT_USAGE,
+				"-z takes a level of zstd from 1 to 22, as in -z9; not '%s'", s) :
+		       EXIT_DONE;
 }
 
 long cmd_size(const char *s)

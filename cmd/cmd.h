@@ -75,6 +75,9 @@ long cmd_size(const char *s);
 /* What -n says: a number of rows, 0: all. EXIT_DONE, or EXIT_USAGE after a sentence. */
 int cmd_rows(const char *s, size_t *rows);
 
+/* What -z says, NULL: no level. EXIT_DONE and a level of zstd, or EXIT_USAGE after a sentence. */
+int cmd_level(const char *s, int *level);
+
 /* Which of the @n @words @word is; -1 after a sentence: none. @option is for that. */
 int cmd_word(const char *option, const char *word, const char *const *words, size_t n);
 

@@ -15,7 +15,6 @@
 #include "lines/srcline.h"
 #include "record/syscall_count.h"
 #include "base/work.h"
-#include "../output/perf_zstd.h"
 #include "cmd.h"
 #include "outputs.h"
 #include "process.h"
@@ -237,17 +236,6 @@ static int parse_output(struct said *s, const char *arg)
 	if (s->o->n_outputs == RESOLVER_MAX_SINKS - 1) /* one is record's own */
 		return usage("too many outputs, at '%s'", arg);
 	s->o->path[s->o->n_outputs++] = arg;
-	return 0;
-}
-
-static int parse_level(struct record_options *o, const char *arg)
-{
-	long v = arg ? cmd_number(arg, PERF_ZSTD_BEST) : PERF_ZSTD_DEFAULT;
-
-	if (v < 1)
-		return usage("-z takes a level of zstd from 1 to 22, as in -z9; not '%s'",
-			     arg);
-	o->compress = (int)v;
 	return 0;
 }
 
@@ -521,7 +509,7 @@ static int parse_short(struct said *s, int opt, const char *arg)
 	case 'o':
 		return parse_output(s, arg);
 	case 'z':
-		return parse_level(o, arg);
+		return cmd_level(arg, &o->compress);
 	case 'B':
 		o->no_cache = true;
 		break;

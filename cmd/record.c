@@ -24,9 +24,6 @@
 #include "program.h"
 #include "summary.h"
 
-/* Frames of a stack, from the leaf: kernel.perf_event_max_stack where nobody changed it. */
-enum { PERF_SHOWS = 127 };
-
 /* A command that waits, started and held before its exec. */
 struct child {
 	pid_t pid;

@@ -211,16 +211,6 @@ static int begin_kernel_map(void *ctx, const struct perf_kernel_map *map)
 	return recorded(s, perf_records_kernel(&d->rec, map));
 }
 
-/* Without the kernel's map perf warns when an event may sample the kernel. */
-static bool wants_kernel(const struct session *session)
-{
-	bool ret = session->flags & SESSION_KERNEL;
-
-	for (size_t i = 0; i < session->n_events; i++)
-		ret |= !session->events[i].attr.exclude_kernel;
-	return ret;
-}
-
 static void perf_data_free(struct perf_data *d)
 {
 	perf_records_deinit(&d->rec);
@@ -295,7 +285,7 @@ static int perf_data_begin(struct sink *s, struct err *err)
 	int ret;
 
 	ret = begin_file(s);
-	if (!ret && wants_kernel(s->session))
+	if (!ret && perf_kernel_is_wanted(s->session))
 		ret = perf_kernel_maps(begin_kernel_map, s);
 	if (!ret && !d->out.stream) /* perf takes no file without records, if we end now */
 		ret = recorded(s, perf_records_round(&d->rec));

@@ -22,6 +22,7 @@ enum {
 	HEAD_SIZE = 104,
 	STRING_ALIGN = 64,
 	MISC_BUILD_ID_SIZE = 1 << 15, /* the entry tells the size of its build-id */
+	FEATURE_HEAD = 16,
 };
 
 uint64_t perf_file_sample_type(const struct session *s)
@@ -266,6 +267,31 @@ static void put_feature(struct buf *b, enum perf_feature f, const struct session
 	}
 }
 
+static bool is_told(enum perf_feature f)
+{
+	return (f >= FEAT_HOSTNAME && f <= FEAT_CMDLINE) || f == FEAT_CLOCK_DATA;
+}
+
+/* As it was told, by whomever; or as it is. */
+static void put_told(struct buf *b, enum perf_feature f, const struct session *s,
+		     const struct perf_file_facts *facts)
+{
+	struct bytes told = s->told;
+	struct perf_event_header h;
+
+	if (!told.n || !is_told(f)) {
+		put_feature(b, f, s, facts);
+		return;
+	}
+	for (; told.n >= FEATURE_HEAD; told.at += h.size, told.n -= h.size) {
+		memcpy(&h, told.at, sizeof(h));
+		if (h.size < FEATURE_HEAD || h.size > told.n)
+			return;
+		if (load_u64(told.at + sizeof(h)) == f)
+			buf_put(b, told.at + FEATURE_HEAD, h.size - FEATURE_HEAD);
+	}
+}
+
 void perf_file_features(struct buf *b, uint64_t at, const struct session *s,
 			const struct perf_file_facts *facts,
 			uint64_t bits[PERF_FILE_BITS / 64])
@@ -281,7 +307,7 @@ void perf_file_features(struct buf *b, uint64_t at, const struct session *s,
 	for (unsigned f = FEAT_BUILD_ID; f < FEAT_END; f++) {
 		size_t start = body.n;
 
-		put_feature(&body, (enum perf_feature)f, s, facts);
+		put_told(&body, (enum perf_feature)f, s, facts);
 		if (body.n == start)
 			continue;
 		section[n].bit = f;
@@ -353,7 +379,7 @@ static void put_feature_record(struct buf *b, enum perf_feature f, const struct 
 
 	buf_u64(b, f);
 	at = b->n;
-	put_feature(b, f, s, &facts);
+	put_told(b, f, s, &facts);
 	if (b->n == at || b->n - start > RECORD_MAX - 8)
 		b->n = start;
 	else
@@ -368,6 +394,13 @@ void perf_file_stream(struct buf *b, const struct session *s)
 		put_event(b, s, i);
 	for (unsigned f = FEAT_BUILD_ID; f < FEAT_END; f++)
 		if (f != FEAT_COMPRESSED)
+			put_feature_record(b, (enum perf_feature)f, s);
+}
+
+void perf_file_told(struct buf *b, const struct session *s)
+{
+	for (unsigned f = FEAT_HOSTNAME; f < FEAT_END; f++)
+		if (is_told((enum perf_feature)f))
 			put_feature_record(b, (enum perf_feature)f, s);
 }
 

@@ -72,6 +72,10 @@ void perf_file_tail(struct buf *b, uint64_t at, uint64_t n);
  * this machine. */
 void perf_file_stream(struct buf *b, const struct session *s);
 
+/* For session.told of who reads it later: records of the features that tell where and how @s is
+ * recorded. */
+void perf_file_told(struct buf *b, const struct session *s);
+
 /* A record that says how those behind it are packed. */
 void perf_file_packed(struct buf *b, const struct session *s);
 

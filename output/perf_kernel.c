@@ -142,6 +142,15 @@ static int each_modules(int (*each)(void *ctx, const struct perf_kernel_map *map
 	return ret;
 }
 
+bool perf_kernel_is_wanted(const struct session *s)
+{
+	bool ret = s->flags & SESSION_KERNEL;
+
+	for (size_t i = 0; i < s->n_events; i++)
+		ret |= !s->events[i].attr.exclude_kernel;
+	return ret && !s->told.n;
+}
+
 int perf_kernel_maps(int (*each)(void *ctx, const struct perf_kernel_map *map), void *ctx)
 {
 	_cleanup_fclose_ FILE *kallsyms = fopen("/proc/kallsyms", "re");

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "buildid.h"
+#include "sample/sample.h"
 
 struct perf_kernel_map {
 	uint64_t addr, len, pgoff;
@@ -28,6 +29,10 @@ bool perf_kernel_parse_module(const char *line, char name[64], struct perf_kerne
 /* Pure: the path of module @name among the lines of a modules.dep (relative to its
  * folder), or NULL; @n is its length. */
 const char *perf_kernel_find_module(const char *dep, const char *name, size_t *n);
+
+/* The maps belong into the recording, for an event may sample the kernel, of which perf then wants
+ * to know; not into one that is made of another, which has told them. */
+bool perf_kernel_is_wanted(const struct session *s);
 
 /* All maps, the kernel's first; @each returns nonzero to stop, and that is
  * returned. 0 also where the addresses are hidden. */

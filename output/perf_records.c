@@ -12,6 +12,8 @@
 #include "base/base.h"
 #include "perf_file.h"
 
+#define KERNEL_DSO "[kernel.kallsyms]"
+
 enum {
 	RECORD_MAX = 65528,
 	RECORD_BUILD_ID = 67,
@@ -289,16 +291,31 @@ static int put_file(struct perf_records *r, const struct side *side)
 	return put_map(r, &own);
 }
 
+/* One that is announced was there at the begin of another recording, which is read. */
+static int side_kernel(struct perf_records *r, const struct side *side)
+{
+	bool own = !strncmp(side->u.mmap.path, KERNEL_DSO, strlen(KERNEL_DSO));
+	struct perf_kernel_map map = {
+		.addr = side->u.mmap.addr,
+		.len = side->u.mmap.len,
+		.pgoff = side->u.mmap.pgoff,
+		.path = side->u.mmap.path,
+		.dso = own ? KERNEL_DSO : side->u.mmap.path,
+		.id = buildid_from(side->u.mmap.file_id),
+	};
+
+	if (side->announced)
+		return perf_records_kernel(r, &map);
+	/* the kernel's own map is written at begin */
+	return own ? 0 : put_kernel_map(r, side);
+}
+
 static int side_mmap(struct perf_records *r, const struct side *side)
 {
 	int ret;
 
-	if (side->u.mmap.kernel) {
-		/* the kernel's own map is written at begin */
-		if (!strncmp(side->u.mmap.path, "[kernel.kallsyms]", 17))
-			return 0;
-		return put_kernel_map(r, side);
-	}
+	if (side->u.mmap.kernel)
+		return side_kernel(r, side);
 	ret = map_pyelf(r, side);
 	if (ret)
 		return ret;
@@ -363,6 +380,7 @@ int perf_records_side(struct perf_records *r, const struct side *side)
 	}
 	return 0;
 }
+
 int perf_records_kernel(struct perf_records *r, const struct perf_kernel_map *map)
 {
 	const struct side side = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * tape - the sink that keeps what came in, for replay, and what outputs got, for report, diff
- * and convert (lib/sample/tape.h).
+ * and convert (lib/sample/tape.h). For a perf.data that is also where code was: addresses, maps
+ * and build-ids.
  *
  * A name, a function or a stack is written before what first names it, and once, as long as
  * there is memory to know stacks by: beyond that each sample has its own.
@@ -17,6 +18,8 @@
 #include "base/idmap.h"
 #include "base/strtab.h"
 #include "buf.h"
+#include "perf_file.h"
+#include "perf_kernel.h"
 #include "sink.h"
 
 enum {
@@ -30,6 +33,7 @@ struct tape_sink {
 	uint32_t n_texts, n_funcs;
 	struct strtab *stacks; /* their bytes, by number */
 	struct buf stack;      /* of the sample at hand */
+	struct buf addresses;  /* of its frames that have one, u64 each */
 	uint64_t flushed_ms;
 	uint64_t written; /* samples that the writer took */
 	uint64_t kept;	  /* samples in the first @kept_bytes of the file */
@@ -70,7 +74,51 @@ static void tape_free(struct tape_sink *t)
 	idmap_deinit(&t->texts);
 	idmap_deinit(&t->funcs);
 	buf_deinit(&t->stack);
+	buf_deinit(&t->addresses);
 	*t = (struct tape_sink){ 0 };
+}
+
+static void clear(struct tape_head *h)
+{
+	h->n = 0;
+	h->full = false;
+}
+
+static int put_body(struct tape_sink *t, enum tape_type type, struct tape_head *h,
+		    const void *at, size_t n)
+{
+	tape_put_body(h, TAPE_BYTES, n);
+	return tape_write(t->writer, type, tape_head_bytes(h), (struct bytes){ at, n });
+}
+
+static int tape_side(struct sink *s, const struct side *side);
+
+static int begin_kernel_map(void *sink, const struct perf_kernel_map *map)
+{
+	return tape_side(sink, &(struct side){
+				       .kind = SIDE_MMAP,
+				       .pid = -1,
+				       .announced = true,
+				       .u.mmap = { .addr = map->addr,
+						   .len = map->len,
+						   .pgoff = map->pgoff,
+						   .path = map->path,
+						   .kernel = true,
+						   .file_id = { map->id.at, map->id.n } } });
+}
+
+static int begin_told(struct sink *s)
+{
+	struct tape_head h = { .n = 0 };
+	struct buf told = { 0 };
+	int r;
+
+	perf_file_told(&told, s->session);
+	tape_put(&h, TAPE_N, s->session->shown);
+	r = told.oom ? -ENOMEM : put_body(s->priv, TAPE_TOLD, &h, told.at, told.n);
+	buf_deinit(&told);
+	return r || !perf_kernel_is_wanted(s->session) ? r :
+							 perf_kernel_maps(begin_kernel_map, s);
 }
 
 static int tape_begin(struct sink *s, struct err *err)
@@ -87,23 +135,12 @@ static int tape_begin(struct sink *s, struct err *err)
 	for (size_t i = 0; r == 0 && i < s->session->n_events; i++)
 		r = write_event(t->writer, s->session, i);
 	if (r == 0)
+		r = begin_told(s);
+	if (r == 0)
 		return 0;
 	tape_free(t);
 	err_set(err, r, "%s: %s", s->path, strerror(-r));
 	return keep_first(s, r);
-}
-
-static void clear(struct tape_head *h)
-{
-	h->n = 0;
-	h->full = false;
-}
-
-static int put_body(struct tape_sink *t, enum tape_type type, struct tape_head *h,
-		    const void *at, size_t n)
-{
-	tape_put_body(h, TAPE_BYTES, n);
-	return tape_write(t->writer, type, tape_head_bytes(h), (struct bytes){ at, n });
 }
 
 /* The number of the text @text, whose address is its own for the whole recording. */
@@ -149,13 +186,13 @@ static int func_number(struct tape_sink *t, const struct pyfunc *f, uint32_t *re
 	return tape_write(t->writer, TAPE_FUNC, tape_head_bytes(&h), (struct bytes){ 0 });
 }
 
-/* @stk's bytes into @t->stack. */
+/* @stk's bytes into @t->stack, and the addresses that are not among them. */
 static int encode(struct tape_sink *t, const struct stack *stk)
 {
 	uint32_t number, file;
 	int r = 0;
 
-	t->stack.n = 0;
+	t->stack.n = t->addresses.n = 0;
 	for (size_t i = 0; r == 0 && i < stk->n; i++) {
 		const struct frame *f = &stk->frames[i];
 
@@ -170,8 +207,10 @@ static int encode(struct tape_sink *t, const struct stack *stk)
 		buf_u32(&t->stack, number);
 		buf_u32(&t->stack, (uint32_t)f->line);
 		buf_u32(&t->stack, file);
+		if (f->kind == FRAME_KERNEL || f->kind == FRAME_NATIVE)
+			buf_u64(&t->addresses, f->ip);
 	}
-	return t->stack.oom ? -ENOMEM : r;
+	return t->stack.oom || t->addresses.oom ? -ENOMEM : r;
 }
 
 /* The number of the stack in @t->stack, STRTAB_NONE: there is no room to know it by. */
@@ -197,6 +236,15 @@ static int stack_number(const struct sink *s, uint32_t *ret)
 	return put_body(t, TAPE_STACK, &h, at, t->stack.n);
 }
 
+static int write_addresses(struct tape_sink *t)
+{
+	struct tape_head h = { .n = 0 };
+
+	return t->addresses.n ?
+		       put_body(t, TAPE_ADDRESSES, &h, t->addresses.at, t->addresses.n) :
+		       0;
+}
+
 static int write_sample(struct tape_sink *t, const struct sample *smp, uint32_t stack)
 {
 	const char *prov = tape_provenances[smp->prov];
@@ -210,6 +258,12 @@ static int write_sample(struct tape_sink *t, const struct sample *smp, uint32_t 
 	tape_put(&h, TAPE_EVENT_INDEX, smp->event);
 	tape_put(&h, TAPE_PERIOD, smp->period);
 	tape_put_bytes(&h, TAPE_PROV, prov, strlen(prov));
+	if (smp->addr)
+		tape_put(&h, TAPE_ADDR, smp->addr);
+	if (!t->stack.n) {
+		tape_put(&h, TAPE_IP, smp->ip);
+		tape_put(&h, TAPE_MISC, smp->misc);
+	}
 	if (stack == STRTAB_NONE)
 		return put_body(t, TAPE_SAMPLE, &h, t->stack.at, t->stack.n);
 	tape_put(&h, TAPE_STACK_INDEX, stack);
@@ -228,48 +282,94 @@ static int tape_sample(struct sink *s, const struct sample *smp, const struct st
 	if (r == 0)
 		r = stack_number(s, &number);
 	if (r == 0)
+		r = write_addresses(t);
+	if (r == 0)
 		r = write_sample(t, smp, number);
 	t->written += r == 0;
 	s->samples++;
 	return keep_first(s, r);
 }
 
+static const char *put_name(struct tape_head *h, const struct side *side)
+{
+	tape_put(h, TAPE_IS,
+		 (side->u.comm.exec ? TAPE_NAME_EXEC : 0u) |
+			 (side->u.comm.thread ? TAPE_NAME_THREAD : 0u));
+	tape_put(h, TAPE_UNTIL, side->u.comm.until);
+	return side->u.comm.name;
+}
+
+static const char *put_map(struct tape_head *h, const struct side *side)
+{
+	const unsigned char *id = side->u.mmap.build_id;
+
+	tape_put(h, TAPE_IS,
+		 (side->u.mmap.kernel ? TAPE_MAP_KERNEL : 0u) |
+			 (side->announced ? TAPE_MAP_ANNOUNCED : 0u));
+	tape_put(h, TAPE_AT, side->u.mmap.addr);
+	tape_put(h, TAPE_N, side->u.mmap.len);
+	tape_put(h, TAPE_FILE_PGOFF, side->u.mmap.pgoff);
+	tape_put(h, TAPE_FILE_MAJ, side->u.mmap.maj);
+	tape_put(h, TAPE_FILE_MIN, side->u.mmap.min);
+	tape_put(h, TAPE_FILE_INO, side->u.mmap.ino);
+	tape_put(h, TAPE_FILE_GENERATION, side->u.mmap.ino_generation);
+	tape_put(h, TAPE_PROT, side->u.mmap.prot);
+	tape_put(h, TAPE_MAP_FLAGS, side->u.mmap.flags);
+	if (id)
+		tape_put_bytes(h, TAPE_BUILD_ID, id, side->u.mmap.build_id_n);
+	tape_put_bytes(h, TAPE_FILE_ID, side->u.mmap.file_id.at, side->u.mmap.file_id.n);
+	return side->u.mmap.path;
+}
+
+/* What more is known of it; returns its text. */
+static const char *put_side(struct tape_head *h, const struct side *side)
+{
+	switch (side->kind) {
+	case SIDE_COMM:
+		return put_name(h, side);
+	case SIDE_MMAP:
+		return put_map(h, side);
+	case SIDE_LOST:
+		tape_put(h, TAPE_N, side->u.lost.n);
+		break;
+	case SIDE_FORK:
+	case SIDE_EXIT:
+		tape_put(h, TAPE_PPID, (uint64_t)side->u.fork.ppid);
+		tape_put(h, TAPE_PTID, (uint64_t)side->u.fork.ptid);
+		break;
+	case SIDE_THROTTLE:
+		break;
+	}
+	return "";
+}
+
 static int tape_side(struct sink *s, const struct side *side)
 {
-	struct tape_sink *t = s->priv;
 	struct tape_head h;
-	const char *name = "";
+	const char *text;
 
-	if (side->kind == SIDE_MMAP || side->kind == SIDE_THROTTLE || s->failed)
+	if (s->failed)
 		return s->failed;
 	clear(&h);
 	tape_put(&h, TAPE_WHAT, side->kind);
 	tape_put(&h, TAPE_TIME, side->time);
 	tape_put(&h, TAPE_PID, (uint64_t)side->pid);
 	tape_put(&h, TAPE_TID, (uint64_t)side->tid);
-	if (side->kind == SIDE_COMM) {
-		tape_put(&h, TAPE_IS,
-			 (side->u.comm.exec ? TAPE_NAME_EXEC : 0u) |
-				 (side->u.comm.thread ? TAPE_NAME_THREAD : 0u));
-		tape_put(&h, TAPE_UNTIL, side->u.comm.until);
-		name = side->u.comm.name;
-	} else if (side->kind == SIDE_LOST) {
-		tape_put(&h, TAPE_N, side->u.lost.n);
-	} else {
-		tape_put(&h, TAPE_PPID, (uint64_t)side->u.fork.ppid);
-		tape_put(&h, TAPE_PTID, (uint64_t)side->u.fork.ptid);
-	}
-	return keep_first(s, put_body(t, TAPE_HAPPENED, &h, name, strlen(name)));
+	tape_put(&h, TAPE_CPU, side->cpu);
+	text = put_side(&h, side);
+	return keep_first(s, put_body(s->priv, TAPE_HAPPENED, &h, text, strlen(text)));
 }
 
 static int tape_round(struct sink *s)
 {
 	struct tape_sink *t = s->priv;
 	uint64_t now = now_ns() / 1000000;
-	int r;
+	int r = s->failed;
 
-	if (s->failed || now - t->flushed_ms < FLUSH_MS)
-		return s->failed;
+	if (r == 0)
+		r = tape_write(t->writer, TAPE_ROUND, (struct bytes){ 0 }, (struct bytes){ 0 });
+	if (r || now - t->flushed_ms < FLUSH_MS)
+		return keep_first(s, r);
 	t->flushed_ms = now;
 	r = tape_writer_flush(t->writer);
 	if (r == 0) {
@@ -328,7 +428,7 @@ const struct sink_ops sink_tape = {
 	.extensions = tape_extensions,
 	.help = "everything that came in, to be played again",
 	.next = "pysampled report ",
-	.needs = SINK_NEEDS_READS | SINK_NEEDS_NAMES | SINK_IS_BINARY,
+	.needs = SINK_NEEDS_READS | SINK_NEEDS_NAMES | SINK_NEEDS_IDS | SINK_IS_BINARY,
 	.priv_size = sizeof(struct tape_sink),
 	.begin = tape_begin,
 	.side = tape_side,

@@ -37,6 +37,8 @@ struct tape_reader {
 	struct buf funcs;     /* struct pyfunc * each, malloc'ed */
 	struct buf stacks;    /* struct bytes each, malloc'ed; empty: the sink knows it */
 	struct buf frames;    /* of the stack at hand */
+	struct buf addresses; /* of those that have one, u64 each */
+	struct buf told;      /* session.told */
 	size_t kept;	      /* bytes */
 	uint32_t type;	      /* the first chunk that is no event */
 	struct bytes chunk;
@@ -208,6 +210,30 @@ static int decode_known(struct tape_reader *r, uint64_t i)
 	return ret;
 }
 
+static int take_addresses(struct tape_reader *r, struct bytes chunk)
+{
+	struct bytes all;
+
+	tape_field(chunk, TAPE_BYTES, &all);
+	r->addresses.n = 0;
+	return put(&r->addresses, all.at, all.n);
+}
+
+/* The next sample has its own. */
+static void give_addresses(struct tape_reader *r)
+{
+	struct frame *f = (struct frame *)(void *)r->frames.at;
+	size_t at = 0;
+
+	for (size_t i = 0; i < r->frames.n / sizeof(*f); i++)
+		if ((f[i].kind == FRAME_KERNEL || f[i].kind == FRAME_NATIVE) &&
+		    r->addresses.n - at >= sizeof(f->ip)) {
+			f[i].ip = load_u64(r->addresses.at + at);
+			at += sizeof(f->ip);
+		}
+	r->addresses.n = 0;
+}
+
 static bool get_id(struct bytes chunk, enum tape_tag tag, pid_t *ret)
 {
 	uint64_t id = tape_get(chunk, tag, 0);
@@ -232,7 +258,10 @@ static int take_sample(struct tape_reader *r, struct bytes chunk)
 	struct sample smp = { .time = tape_get(chunk, TAPE_TIME, 0),
 			      .period = tape_get(chunk, TAPE_PERIOD, 0),
 			      .cpu = (uint32_t)tape_get(chunk, TAPE_CPU, 0),
-			      .event = (uint32_t)tape_get(chunk, TAPE_EVENT_INDEX, 0) };
+			      .event = (uint32_t)tape_get(chunk, TAPE_EVENT_INDEX, 0),
+			      .ip = tape_get(chunk, TAPE_IP, 0),
+			      .misc = (uint16_t)tape_get(chunk, TAPE_MISC, 0),
+			      .addr = tape_get(chunk, TAPE_ADDR, 0) };
 	uint64_t number = tape_get(chunk, TAPE_STACK_INDEX, 0);
 	struct stack stk = { 0 };
 	struct bytes own;
@@ -247,6 +276,7 @@ static int take_sample(struct tape_reader *r, struct bytes chunk)
 		ret = decode_known(r, number);
 		stk.same = (uint32_t)number + 1;
 	}
+	give_addresses(r);
 	stk.frames = (const struct frame *)(const void *)r->frames.at;
 	stk.n = r->frames.n / sizeof(struct frame);
 	return ret ? ret : r->sink->ops->sample(r->sink, &smp, &stk);
@@ -268,10 +298,38 @@ static int take_name(struct tape_reader *r, struct bytes chunk, struct side *sid
 	return side->u.comm.name && has_room(r, strlen(name)) ? 0 : -ENOMEM;
 }
 
+/* Its path into @path. */
+static void take_map(struct bytes chunk, struct side *side, char path[PATH_MAX])
+{
+	uint64_t is = tape_get(chunk, TAPE_IS, 0);
+	struct bytes id;
+
+	tape_get_text(chunk, TAPE_BYTES, path, PATH_MAX);
+	tape_field(chunk, TAPE_BUILD_ID, &id);
+	side->announced = is & TAPE_MAP_ANNOUNCED;
+	side->u.mmap.kernel = is & TAPE_MAP_KERNEL;
+	side->u.mmap.addr = tape_get(chunk, TAPE_AT, 0);
+	side->u.mmap.len = tape_get(chunk, TAPE_N, 0);
+	side->u.mmap.pgoff = tape_get(chunk, TAPE_FILE_PGOFF, 0);
+	side->u.mmap.maj = (uint32_t)tape_get(chunk, TAPE_FILE_MAJ, 0);
+	side->u.mmap.min = (uint32_t)tape_get(chunk, TAPE_FILE_MIN, 0);
+	side->u.mmap.ino = tape_get(chunk, TAPE_FILE_INO, 0);
+	side->u.mmap.ino_generation = tape_get(chunk, TAPE_FILE_GENERATION, 0);
+	side->u.mmap.prot = (uint32_t)tape_get(chunk, TAPE_PROT, 0);
+	side->u.mmap.flags = (uint32_t)tape_get(chunk, TAPE_MAP_FLAGS, 0);
+	side->u.mmap.path = path;
+	side->u.mmap.build_id = id.at;
+	side->u.mmap.build_id_n = id.n;
+	tape_field(chunk, TAPE_FILE_ID, &side->u.mmap.file_id);
+}
+
 static int take_side(struct tape_reader *r, struct bytes chunk)
 {
-	struct side side = { .time = tape_get(chunk, TAPE_TIME, 0) };
+	struct side side = { .time = tape_get(chunk, TAPE_TIME, 0),
+			     .cpu = (uint32_t)tape_get(chunk, TAPE_CPU, 0) };
 	uint64_t kind = tape_get(chunk, TAPE_WHAT, 0);
+	bool maps = r->sink->ops->needs & SINK_NEEDS_IDS;
+	char path[PATH_MAX];
 	int ret = 0;
 
 	if (!get_id(chunk, TAPE_PID, &side.pid) || !get_id(chunk, TAPE_TID, &side.tid))
@@ -289,6 +347,13 @@ static int take_side(struct tape_reader *r, struct bytes chunk)
 	case SIDE_LOST:
 		side.u.lost.n = tape_get(chunk, TAPE_N, 0);
 		STATS_ADD(&r->stats, lost, side.u.lost.n);
+		break;
+	case SIDE_MMAP:
+		if (!maps)
+			return 0;
+		take_map(chunk, &side, path);
+		break;
+	case SIDE_THROTTLE:
 		break;
 	default: /* of a later version */
 		return 0;
@@ -312,6 +377,10 @@ static int take_chunk(struct tape_reader *r, uint32_t type, struct bytes chunk)
 		return take_side(r, chunk);
 	case TAPE_SAMPLE:
 		return take_sample(r, chunk);
+	case TAPE_ADDRESSES:
+		return take_addresses(r, chunk);
+	case TAPE_ROUND:
+		return r->sink->ops->round ? r->sink->ops->round(r->sink) : 0;
 	default:
 		return 0;
 	}
@@ -353,8 +422,22 @@ static int take_event(struct tape_reader *r, struct bytes chunk)
 		memcpy(&e->attr, attr.at, MIN(attr.n, sizeof(e->attr)));
 	r->session.epoch_ns = tape_get(chunk, TAPE_EPOCH, 0);
 	r->session.how[r->session.n_events].led = tape_get(chunk, TAPE_HOW, 0) & TAPE_LED;
+	r->session.how[r->session.n_events].probe = tape_get(chunk, TAPE_HOW, 0) & TAPE_PROBE;
 	r->session.n_events++;
 	return 0;
+}
+
+static int take_told(struct tape_reader *r, struct bytes chunk)
+{
+	struct bytes told;
+	int ret;
+
+	tape_field(chunk, TAPE_BYTES, &told);
+	r->told.n = 0;
+	ret = put(&r->told, told.at, told.n);
+	r->session.told = (struct bytes){ r->told.at, r->told.n };
+	r->session.shown = tape_get(chunk, TAPE_N, 0) ? PERF_SHOWS : 0;
+	return ret;
 }
 
 static int read_events(struct tape_reader *r)
@@ -362,8 +445,8 @@ static int read_events(struct tape_reader *r)
 	int ret = 0;
 
 	while (!ret && (r->next = tape_stream_next(r->stream, &r->type, &r->chunk)) > 0 &&
-	       r->type == TAPE_EVENT)
-		ret = take_event(r, r->chunk);
+	       (r->type == TAPE_EVENT || r->type == TAPE_TOLD))
+		ret = r->type == TAPE_EVENT ? take_event(r, r->chunk) : take_told(r, r->chunk);
 	if (!ret && r->next < 0)
 		ret = r->next;
 	return ret || r->session.n_events ? ret : -ENOENT;
@@ -418,6 +501,8 @@ void tape_reader_close(struct tape_reader *r)
 	buf_deinit(&r->funcs);
 	buf_deinit(&r->stacks);
 	buf_deinit(&r->frames);
+	buf_deinit(&r->addresses);
+	buf_deinit(&r->told);
 	strtab_destroy(r->names);
 	tape_stream_destroy(r->stream);
 	free(r);

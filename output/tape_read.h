@@ -19,12 +19,13 @@ struct tape_reader;
 int tape_reader_open(struct tape_reader **ret, FILE *in, const char *path, struct err *err);
 void tape_reader_close(struct tape_reader *r);
 
-/* Events, and SESSION_LINES: what the caller wants besides, it sets. */
+/* Events, SESSION_LINES, and what a perf.data needs (session.told, shown), which is empty of an
+ * older pysampled's tape: that has no addresses. What the caller wants besides, it sets. */
 struct session *tape_reader_session(struct tape_reader *r);
 
-/* Feed @s all samples and what befell threads, once. 0; the sink's error; -EBADMSG: the tape
- * is damaged after what @s got; -ENOMEM: also where it names more than any recording does;
- * -EIO. */
+/* Feed @s all samples and what befell threads, once; maps, too, where it needs build-ids. 0; the
+ * sink's error; -EBADMSG: the tape is damaged after what @s got; -ENOMEM: also where it names more
+ * than any recording does; -EIO. */
 int tape_reader_run(struct tape_reader *r, struct sink *s);
 
 /* Afterwards: the tape ends before its recording did. */

@@ -20,6 +20,8 @@
 #include "remote_mem.h"
 
 enum { SESSION_MAX_EVENTS = 16 };
+/* Frames of a stack, from the leaf: kernel.perf_event_max_stack where nobody changed it. */
+enum { PERF_SHOWS = 127 };
 
 struct places;
 struct stats;
@@ -64,6 +66,9 @@ struct session {
 	uint32_t shown;	   /* perf.data: frames of a stack that perf shows; 0: all are kept */
 	int compress;	   /* perf.data: level of zstd; 0: none */
 	bool no_cache;	   /* perf.data: no copy of its symbols in ~/.debug, but for streams */
+	/* perf.data: where and how a recording that is read was made (perf_file_told()); empty:
+	 * it is made here and now. Borrowed. */
+	struct bytes told;
 	/* Bytes that names and stacks may take in memory, roughly; 0: no bound. What is
 	 * sampled first when it is reached is shown as "[unnamed]". Maps of code may take a
 	 * quarter as many besides. */

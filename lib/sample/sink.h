@@ -24,7 +24,7 @@ enum sink_needs {
 	SINK_NEEDS_READS = 1 << 2,  /* wants the raw remote reads (tape) */
 	SINK_NEEDS_IDS = 1 << 3,    /* mapped files come with their build-ids */
 	SINK_KNOWS_STACKS = 1 << 4, /* remembers stacks by stack.same */
-	SINK_IS_RESULT = 1 << 5,    /* what people read: mode 0666, and convert writes it */
+	SINK_IS_RESULT = 1 << 5,    /* what people read: mode 0666 */
 	SINK_IS_BINARY = 1 << 6,    /* no terminal is to get it */
 	SINK_IS_LINES = 1 << 7,	    /* a part of it is readable */
 };

@@ -54,6 +54,10 @@ enum tape_type {
 			* file that native code is of (UINT32_MAX: not known) */
 	TAPE_HAPPENED, /* at @TIME @WHAT (enum side_kind) befell @TID of @PID */
 	TAPE_SAMPLE,   /* at @TIME, of stack @STACK_INDEX; or @BYTES are its stack */
+	/* What only a perf.data needs. */
+	TAPE_TOLD,	/* behind all events: session.told; @N: session.shown */
+	TAPE_ADDRESSES, /* @BYTES, u64 each: of the next sample's kernel and native frames */
+	TAPE_ROUND,	/* all that was given up to here is complete */
 };
 
 enum tape_tag {
@@ -131,6 +135,13 @@ enum tape_tag {
 	TAPE_PTID,
 	TAPE_UNTIL,
 	TAPE_EPOCH, /* session.epoch_ns */
+	TAPE_IP,    /* of a sample without frames, as TAPE_MISC */
+	TAPE_MISC,
+	TAPE_ADDR,
+	TAPE_PROT,
+	TAPE_MAP_FLAGS,
+	TAPE_FILE_GENERATION,
+	TAPE_FILE_ID, /* side.u.mmap.file_id; TAPE_BUILD_ID is the kernel's word */
 	TAPE_TAGS /* the last one + 1 */
 };
 
@@ -163,6 +174,7 @@ enum tape_target_bits {
 	TAPE_NO_JIT = 32,
 };
 enum tape_name_bits { TAPE_NAME_EXEC = 1, TAPE_NAME_THREAD = 2 };
+enum tape_map_bits { TAPE_MAP_KERNEL = 1, TAPE_MAP_ANNOUNCED = 2 };
 extern const char *const tape_provenances[PROV_N];
 
 /* ---- Writing ---- */

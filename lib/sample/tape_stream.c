@@ -86,7 +86,7 @@ static int take_all(struct tape_stream *s, unsigned char *to, size_t n)
 
 static bool is_wanted(uint32_t type)
 {
-	return type == TAPE_EVENT || (type >= TAPE_TEXT && type <= TAPE_SAMPLE);
+	return type == TAPE_EVENT || (type >= TAPE_TEXT && type <= TAPE_ROUND);
 }
 
 int tape_stream_next(struct tape_stream *s, uint32_t *type, struct bytes *chunk)

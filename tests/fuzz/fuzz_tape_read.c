@@ -4,6 +4,7 @@
  * in it, which are packed here so that the fuzzer can get at them.
  */
 #include <errno.h>
+#include <limits.h>
 #include <zstd.h>
 
 #include "../../output/tape_read.h"
@@ -13,8 +14,10 @@
 
 static int take_side(struct sink *s, const struct side *side)
 {
-	(void)s;
-	FUZZ_CHECK(side->kind <= SIDE_LOST && side->kind != SIDE_MMAP);
+	FUZZ_CHECK(side->kind <= SIDE_THROTTLE);
+	if (side->kind == SIDE_MMAP)
+		FUZZ_CHECK(s->ops->needs & SINK_NEEDS_IDS &&
+			   strlen(side->u.mmap.path) < PATH_MAX);
 	if (side->kind == SIDE_COMM)
 		FUZZ_CHECK(!strchr(side->u.comm.name, '\n'));
 	return 0;
@@ -76,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	memcpy(plain + 8, data + 1, n - 1);
 	packed = ZSTD_compress(file, cap, plain, n + 7, 1);
 	FUZZ_CHECK(!ZSTD_isError(packed));
-	read_file(file, packed, data[0] & 2 ? SINK_KNOWS_STACKS : 0);
+	read_file(file, packed, data[0] & 2 ? SINK_KNOWS_STACKS : SINK_NEEDS_IDS);
 	free(plain);
 	free(file);
 	return 0;
@@ -98,6 +101,7 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		return 0;
 	out = open_memstream(&at, &n);
 	session.memory = i == 2;
+	session.told = story_told();
 	story_tell(&session, out);
 	fclose(out);
 	ret = fuzz_bytes(buf, cap, &how[i], 1);

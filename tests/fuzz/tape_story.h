@@ -19,6 +19,50 @@ static const struct pyfunc story_funcs[] = {
 	{ "gr\303\266\303\237e\n.\360\237\220\215", "<string>", 1, 1, 1, 71, false },
 };
 
+/* For session.told, which then has nothing of the machine that runs the test: one record, the name
+ * of a host. */
+static inline struct bytes story_told(void)
+{
+	static const uint64_t record[] = { 80 | UINT64_C(24) << 48, 3, 0x74736f68 };
+
+	return (struct bytes){ (const unsigned char *)record, sizeof(record) };
+}
+
+static const unsigned char story_id[] = "an id of twenty bytes";
+
+/* A program's file, and the kernel's own map as it was before. */
+static inline void story_maps(struct sink *s)
+{
+	struct side side = {
+		.kind = SIDE_MMAP,
+		.pid = 10,
+		.tid = 11,
+		.time = 900,
+		.cpu = 3,
+		.u.mmap = { .addr = 1,
+			    .len = 2,
+			    .pgoff = 3,
+			    .ino = 4,
+			    .ino_generation = 5,
+			    .maj = 6,
+			    .min = 7,
+			    .prot = 8,
+			    .flags = 9,
+			    .path = "/usr/bin/python3",
+			    .file_id = { story_id, 20 } },
+	};
+
+	s->ops->side(s, &side);
+	side.u.mmap.build_id = story_id;
+	side.u.mmap.build_id_n = 4;
+	side.u.mmap.file_id.n = 0;
+	s->ops->side(s, &side);
+	side.announced = side.u.mmap.kernel = true;
+	side.pid = -1;
+	side.u.mmap.path = "[kernel.kallsyms]_text";
+	s->ops->side(s, &side);
+}
+
 /* Six samples, and what befell threads before and after them. */
 static inline void story_tell(const struct session *session, FILE *out)
 {
@@ -37,7 +81,8 @@ static inline void story_tell(const struct session *session, FILE *out)
 	const struct stack stacks[] = { { 7, frames, 0 },
 					{ 2, frames + 3, 0 },
 					{ 0, NULL, 0 } };
-	struct sample smp = { .pid = 10, .tid = 11, .time = 1000, .period = 7, .cpu = 1 };
+	struct sample smp = { .pid = 10, .tid = 11, .time = 1000, .period = 7, .cpu = 1,
+			      .ip = 77, .misc = 2 };
 	struct side side = { .kind = SIDE_COMM, .pid = 10, .tid = 10, .time = 900 };
 	struct sink s = { .ops = &sink_tape,
 			  .session = session,
@@ -58,8 +103,7 @@ static inline void story_tell(const struct session *session, FILE *out)
 	side.u.comm.thread = true;
 	side.u.comm.until = 950;
 	s.ops->side(&s, &side);
-	side.kind = SIDE_MMAP;
-	s.ops->side(&s, &side);
+	story_maps(&s);
 	side.kind = SIDE_FORK;
 	side.u.fork.ppid = 1;
 	side.u.fork.ptid = 2;
@@ -68,9 +112,13 @@ static inline void story_tell(const struct session *session, FILE *out)
 		smp.time++;
 		smp.event = i % 2;
 		smp.prov = i % PROV_N;
+		smp.addr = i % 2 ? 88 : 0;
 		s.ops->raw(&s, TAPE_JUDGED, (struct bytes){ 0 }, (struct bytes){ 0 });
 		s.ops->sample(&s, &smp, &stacks[i % 3]);
 	}
+	s.ops->round(&s);
+	side.kind = SIDE_THROTTLE;
+	s.ops->side(&s, &side);
 	side.kind = SIDE_EXIT;
 	s.ops->side(&s, &side);
 	side.kind = SIDE_LOST;

@@ -69,7 +69,7 @@ def test_bash_offers_what_other_commands_take():
     path = made("bash")
     for words, want in ((("report", "--by", ""), {"function", "line", "file", "thread", "process", "event"}), (("report", "-s", ""), {"self", "total"}),
                         (("diff", "--by", "l"), {"line"}), (("record", "--unwinder", ""), {"own", "libunwind"}),
-                        (("convert", "x.data", "--format", ""), {"folded", "flamegraph", "pprof", "speedscope", "gecko"}),
+                        (("convert", "x.data", "--format", ""), {"folded", "flamegraph", "pprof", "speedscope", "gecko", "perf"}),
                         (("--mode", "="), {"cpu", "wall", "gil"}), (("record", "--mode", "=", "w"), {"wall"}), (("-u", "roo"), {"root"}),
                         (("unpack", ""), set()), (("report", ""), set()), (("--", "ls", "-"), set()),
                         (("--native", "=", "f"), {"full"}), (("--native", "="), {"full"}), (("dump", "--native", "="), {"full"}), (("--async", "=", ""), {"names"}),

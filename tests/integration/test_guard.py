@@ -135,21 +135,24 @@ def test_no_command_can_write(py, command):
 
 
 @each(user=["root", "nobody"])
-@each(command=["report", "diff", "page", "convert", "unpack"])
+@each(command=["report", "diff", "page", "convert", "perf", "unpack"])
 @one_python
 def test_no_reader_of_recordings_can_write(py, command, user):
     """Who reads a recording of somebody else's has no right but that to files, and no way into a process."""
     harness.need_root()
     home = harness.folder(0o777)
     target = Target(py, "groundtruth.py", "--us", 50)
-    harness.pysampled("-p", target.pid, "-d", 0.3, "-F", 199, "-o", "a.data", home=home).ok()
+    harness.pysampled("-p", target.pid, "-d", 0.3, "-F", 199, "-o", "a.data", "-o", "a.tape", home=home).ok()
     options = {}
     if user == "nobody":
         options = dict(user=NOBODY, binary=harness.for_nobody()[0])
-        os.chmod(os.path.join(home, "a.data"), 0o644)
-        shutil.rmtree(os.path.join(home, "a.data.pyframes"))
+        for name in "a.data", "a.tape":
+            os.chmod(os.path.join(home, name), 0o644)
+        for folder in "a.data.pyframes", ".debug":
+            shutil.rmtree(os.path.join(home, folder))
     words = {"report": ["report", "a.data"], "diff": ["diff", "a.data", "a.data"], "unpack": ["unpack", "a.data"],
-             "page": ["diff", "a.data", "a.data", "-o", "b.html"], "convert": ["convert", "a.data", "-o", "b.folded"]}[command]
+             "page": ["diff", "a.data", "a.data", "-o", "b.html"], "convert": ["convert", "a.data", "-o", "b.folded"],
+             "perf": ["convert", "a.tape", "-o", "b.data"]}[command]
     ways = Ways(home)
     harness.pysampled(*words, home=home, **options).ok()
     for place, tid, tried, rights in ways.tried():

@@ -1077,9 +1077,13 @@ def test_an_option_of_what_reads_recordings_is_not_ignored():
         pysampled(*wrong).ok(2)
         equal(os.listdir(home), ["a.folded"], "files")
     pysampled("diff", path, path, "-o", page).ok()
-    for name, format in (("x.data", "perf"), ("x.tape", "tape")):
-        run = pysampled("convert", path, "-o", os.path.join(home, name)).ok(2)
-        check("only record writes " + format in run.err, "not told: %s", run.err)
+    run = pysampled("convert", path, "-o", os.path.join(home, "x.tape")).ok(2)
+    check("only record writes tape" in run.err, "not told: %s", run.err)
+    run = pysampled("convert", path, "-o", other, "-z").ok(2)
+    check("-z packs perf.data" in run.err, "not told: %s", run.err)
+    for level in "0", "23", "x":
+        check("from 1 to 22" in pysampled("convert", path, "-o", os.path.join(home, "x.data"), "-z" + level).ok(2).err, "level %s", level)
+    equal(sorted(os.listdir(home)), ["a.folded", "x.html"], "files")
 
 
 # The most memory that a command took, in KiB.
@@ -1186,6 +1190,87 @@ def gecko_counts(path):
                 node = stacks["prefix"][node]
             put(ret, frames, n)
     return ret
+
+
+HEADS = "hostname", "os release", "perf version", "nrcpus", "cpudesc", "total memory", "cmdline", "time of", "sample duration"
+
+
+def perf_says(path, home):
+    """What perf tells of a recording, by what it is told: names, lines, counts, the header, build-ids. Python functions have other
+    addresses in each symbol file."""
+    script, _ = harness.perf("script", "-i", path, "-F", "comm,pid,tid,cpu,time,event,period,ip,sym,srcline", "--show-task-events",
+                             "--show-lost-events", home=home)
+    script = re.sub(r"^( +)80000[0-9a-f]{8} ", r"\1PYTHON ", script, flags=re.M)
+    report, _ = harness.perf("report", "-i", path, "--stdio", "--no-children", "-g", "none", "-s", "comm,sym", home=home)
+    head, _ = harness.perf("report", "-i", path, "--header-only", home=home)
+    ids, _ = harness.perf("buildid-list", "-i", path, home=home)
+    return {"script": script, "report": [line for line in report.splitlines() if not line.startswith("# (Tip: ")],
+            "buildid-list": sorted(line for line in ids.splitlines() if "pyframes" not in line),
+            "header": [line for line in head.splitlines() if line.startswith(tuple("# " + word for word in HEADS))]}
+
+
+@harness.each(packed=["", "-z"])
+@harness.one_python
+def test_a_tape_becomes_the_perf_data(py, packed):
+    """One made of a tape says what the one recorded beside it does, to perf and to us, from a file and down a pipe."""
+    harness.need_command("perf")
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    paths = [os.path.join(home, name) for name in ("x.data", "y.data")]
+    pysampled("-p", target.pid, "-e", "cpu-clock,page-faults", "-F", 199, "-d", 1.5, "-o", "x.data", "-o", "x.tape", home=home).ok()
+    pysampled("convert", "x.tape", "-o", "y.data", *packed.split(), home=home).ok()
+    ours, made = (perf_says(path, home) for path in paths)
+    check("groundtruth_generated.py:" in ours["script"] and len(ours["header"]) > 5, "perf has no lines, or no header: %s", ours)
+    for what, text in ours.items():
+        equal(made[what], text, "perf %s of what was made of a tape" % what)
+    equal("# compressed" in harness.perf("report", "-i", paths[1], "--header-only", home=home)[0], bool(packed), "is it packed?")
+    for words in ("--json",), ("--json", "--by", "line"), ("--json", "--by", "thread"):
+        equal(*(pysampled("report", name, *words, home=home).ok().out for name in ("y.data", "x.data")), "report %s" % (words,))
+    os.rename(paths[1] + ".pyframes", os.path.join(home, "gone"))
+    shutil.rmtree(os.path.join(home, ".debug"))
+    equal(*(pysampled("report", name, "--json", home=home).ok().out for name in ("y.data", "x.data")), "report by the copy of the symbols")
+    with open(os.path.join(home, "p.data"), "wb") as file:
+        harness.subprocess.run([harness.PYSAMPLED, "convert", "x.tape", "-o", "-", "--format", "perf", *packed.split()],
+                               cwd=home, stdout=file, env=harness.plain_env(HOME=home), check=True)
+    equal(*(pysampled("report", name, "--json", home=home).ok().out for name in ("p.data", "x.data")), "report of what went down a pipe")
+
+
+@harness.one_python
+def test_a_tape_alone_has_build_ids(py):
+    """No other output asked for them: those of the files are in what is made of it, and the kernel's, where it can be known."""
+    harness.need_command("perf")
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    pysampled("-p", target.pid, "-F", 199, "-d", 0.5, "-o", "z.tape", home=home).ok()
+    pysampled("convert", "z.tape", "-o", "z.data", home=home).ok()
+    ids, _ = harness.perf("buildid-list", "-i", os.path.join(home, "z.data"), home=home)
+    files = {line.split()[1] for line in ids.splitlines()}
+    check(any("libc.so" in name for name in files), "no build-ids: %s", files)
+    with open("/proc/kallsyms") as lines:
+        hidden = next(lines).startswith("0" * 16)
+    equal("[kernel.kallsyms]" in files, not hidden, "the kernel's among %s" % files)
+
+
+@harness.one_python
+def test_what_becomes_no_perf_data_says_why(py):
+    """Only a tape has all that it takes, and it stays: what is refused touches no file."""
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    pysampled("-p", target.pid, "-F", 199, "-d", 0.5, "-o", "x.data", "-o", "x.folded", "-o", "x.tape", home=home).ok()
+    os.rename(os.path.join(home, "x.tape"), os.path.join(home, "y.data.old"))
+    shutil.copy(os.path.join(harness.ROOT, "tests", "tapes", "threads.tape"), os.path.join(home, "old.tape"))
+    # One zstd frame, not packed, of one event (TAPE_EVENT: its number, its name, and that samples have names) and no more.
+    event = b"".join(struct.pack("<II8s", tag, n, value) for tag, n, value in ((15, 8, b""), (16, 6, b"cycles"), (63, 8, b"\1")))
+    chunks = b"PYSTAPE2" + struct.pack("<II", 16, len(event)) + event
+    with open(os.path.join(home, "named.tape"), "wb") as file:
+        file.write(b"\x28\xb5\x2f\xfd\x20" + bytes([len(chunks)]) + struct.pack("<I", len(chunks) << 3 | 1)[:3] + chunks)
+    pysampled("report", "named.tape", home=home).ok()
+    harness.write(os.path.join(home, "y.data"), "what was there")
+    there = sorted(os.listdir(home))
+    for name, why, rc in (("x.data", "is one already", 2), ("x.folded", "no addresses", 2), ("old.tape", "without names", 1),
+                          ("named.tape", "older pysampled, which kept no addresses", 2), ("y.data.old", "both what is read", 2)):
+        said = pysampled("convert", name, "-o", "y.data", home=home).ok(rc).err
+        check(why in said, "%s: %s", name, said)
+        equal(sorted(os.listdir(home)), there, "files")
+    with open(os.path.join(home, "y.data")) as file:
+        equal(file.read(), "what was there", "the file that is there")
 
 
 @harness.one_python

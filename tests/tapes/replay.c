@@ -330,6 +330,7 @@ static bool is_number(uint16_t tag, uint64_t *ret)
 	case TAPE_LAYOUT:
 	case TAPE_INNER_TIDS:
 	case TAPE_BUILD_ID:
+	case TAPE_FILE_ID:
 	case TAPE_PROV:
 	case TAPE_REGS:
 		return false;

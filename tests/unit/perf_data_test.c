@@ -551,6 +551,35 @@ static void features_and_symbol_file(void **state)
 	drop(&f);
 }
 
+/* What another recording told is told again, though it is of another machine; what it did not
+ * tell, or not whole, is not made up. */
+static void features_that_were_told(void **state)
+{
+	static const uint64_t told[] = { 80 | UINT64_C(24) << 48, 3,
+					 0x74736f68, /* "host" */
+					 80 | UINT64_C(24) << 48, 12,
+					 0, /* of events, which it has itself */
+					 80 | UINT64_C(32) << 48, 4,
+					 0 };
+	static const unsigned gone[] = { 4, 5, 6, 7, 8, 10, 11, 29 };
+	struct fixture f;
+
+	set_session(&f, 1);
+	f.session.events[0].attr.exclude_kernel = 0;
+	f.session.epoch_ns = 5;
+	f.session.told = (struct bytes){ (const unsigned char *)told, sizeof(told) };
+	open_sink(&f);
+	put(&f, sample, &python, 1);
+	end(&f);
+	assert_int_equal(8, feature(&f, 3).n);
+	assert_string_equal("host", (const char *)feature(&f, 3).at);
+	assert_string_equal((const char *)feature(&f, 12).at + 8 + 120 + 8, "event0");
+	for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
+		assert_false(f.file[72 + gone[i] / 8] >> gone[i] % 8 & 1);
+	assert_int_equal(0, count(&f, PERF_RECORD_MMAP)); /* of this kernel */
+	drop(&f);
+}
+
 static void cache_has_the_symbol_file(void **state)
 {
 	char path[512], hex[41];
@@ -860,6 +889,7 @@ int main(void)
 		cmocka_unit_test(long_chains_lose_their_roots),
 		cmocka_unit_test(deep_stacks_lose_their_middle),
 		cmocka_unit_test(features_and_symbol_file),
+		cmocka_unit_test(features_that_were_told),
 		cmocka_unit_test(cache_has_the_symbol_file),
 		cmocka_unit_test(cache_is_bounded),
 		cmocka_unit_test(no_home_is_made),

@@ -397,6 +397,26 @@ static void kernel_maps(void **state)
 	assert_int_equal(36 + 20, r.build_ids.n);
 }
 
+/* The kernel's own and a module's, as another recording had them at its begin. */
+static void kernel_maps_that_were_there(void **state)
+{
+	static const char *const paths[] = { "[kernel.kallsyms]_text", "[nfs]" },
+				*const dsos[] = { "[kernel.kallsyms]", "[nfs]" };
+	struct side map = map_of(paths[0], PROT_EXEC);
+
+	map.u.mmap.kernel = map.announced = true;
+	map.u.mmap.file_id = (struct bytes){ id20, 20 };
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		map.u.mmap.path = paths[i];
+		r.build_ids.n = 0;
+		put(&map);
+		want_kernel_map(paths[i], 0x400000, -1, 0, 0, 0);
+		check();
+		assert_memory_equal(id20, r.build_ids.at + 12, 20);
+		assert_string_equal(dsos[i], (char *)r.build_ids.at + 36);
+	}
+}
+
 /* The table of build-ids: each file with code, once. */
 static void build_ids(void **state)
 {
@@ -900,6 +920,7 @@ int main(void)
 		TEST(maps_with_build_ids),
 		TEST(long_paths),
 		TEST(kernel_maps),
+		TEST(kernel_maps_that_were_there),
 		TEST(build_ids),
 		TEST(build_ids_of_one_path),
 		TEST(build_ids_of_a_stream),

@@ -4,6 +4,7 @@
  */
 
 #include <errno.h>
+#include <sys/utsname.h>
 #include <zstd.h>
 
 #include "unit.h"
@@ -291,10 +292,14 @@ static void test_sink(void **state)
 {
 	struct session session = { .n_events = 2,
 				   .flags = 5,
-				   .events = { { .name = "cycles" },
-					       { .name = "faults", .attr.config = 7 } },
+				   .shown = 9,
+				   .events = { { .name = "cycles", .attr.exclude_kernel = 1 },
+					       { .name = "faults",
+						 .attr.config = 7,
+						 .attr.exclude_kernel = 1 } },
 				   .how = { { 0 }, { .probe = true, .leader = 3 } } };
 	struct perf_event_attr attr;
+	struct utsname u;
 	char name[4];
 	struct memory_file m = { 0 };
 	struct sink s = { .ops = &sink_tape,
@@ -333,6 +338,13 @@ static void test_sink(void **state)
 	assert_int_equal(sizeof(attr), field.n);
 	memcpy(&attr, field.at, sizeof(attr));
 	assert_int_equal(7, attr.config);
+	assert_true(tape_next(&t, &pos, &type, &b));
+	assert_int_equal(TAPE_TOLD, type);
+	assert_int_equal(9, tape_get(b, TAPE_N, 99));
+	assert_true(tape_field(b, TAPE_BYTES, &field));
+	uname(&u);
+	assert_non_null(memmem(field.at, field.n, u.nodename, strlen(u.nodename)));
+	assert_non_null(memmem(field.at, field.n, "pysampled " PYSAMPLED_VERSION, 12));
 	assert_true(tape_next(&t, &pos, &type, &b));
 	assert_int_equal(8, b.n);
 	assert_memory_equal("headbody", b.at, 8);
