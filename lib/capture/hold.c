@@ -8,6 +8,7 @@
 #include "base/stats.h"
 #include "targets/births.h"
 #include "capture/hold.h"
+#include "sys/proc.h"
 #include "watch/proof.h"
 
 /* Without a witness: longest time from an event in user code to the switch. Interrupt,
@@ -170,6 +171,49 @@ static void know_stack(struct reader *r, const struct perf_sample *s, pid_t fork
 		pystack_want(r->ps, s->user_sp - RED_BYTES, RED_BYTES);
 }
 
+/* True: @n->tid may be another thread by now: one with that number was born since, or the record of
+ * that may be missing. */
+static bool is_another(const struct reader *r, const struct inner_number *n)
+{
+	uint64_t blind = atomic_load_explicit(&r->c->blind_ns, memory_order_acquire);
+
+	return births_born(r->c->births, n->tid) >= n->asked_ns || blind >= n->asked_ns;
+}
+
+static void ask_number(struct reader *r, const struct walk *w, struct inner_number *n)
+{
+	uint64_t turn;
+	pid_t inner;
+
+	*n = (struct inner_number){ .tid = w->tid,
+				    .program = w->program->py.program,
+				    .asked_ns = now_ns() };
+	guarded_target(&r->mem, w->pid, w->tid);
+	turn = guarded_enter(&r->mem);
+	inner = proc_inner_tid_alone(w->pid, w->tid);
+	guarded_leave(&r->mem, turn);
+	n->inner = MAX(inner, 0);
+}
+
+/* The number that the thread has for itself, which its state bears; 0: it is gone. In a PID namespace
+ * of its own a file of /proc tells that, which is read once for each thread. */
+static pid_t number_of(struct reader *r, const struct walk *w)
+{
+	struct inner_number *n = &r->inner[(uint32_t)w->tid % INNER_NUMBERS];
+	const struct target *t = w->program;
+	pid_t inner = w->tid == w->pid ? t->inner : 0;
+
+	if (!t->inner_tids)
+		return w->tid;
+	if (!inner) {
+		if (n->tid != w->tid || n->program != t->py.program || !n->inner ||
+		    is_another(r, n))
+			ask_number(r, w, n);
+		inner = n->inner;
+	}
+	return (pid_t)tap_answer(r, TAP_INNER, (uint64_t)w->tid, (uint64_t)inner);
+}
+
 static enum pygil_has gil_of(struct reader *r, const struct pystack_result *res)
 {
 	const struct pystack_target *of = res->of;
@@ -192,9 +236,8 @@ static void read_stack(struct reader *r, const struct perf_sample *s, struct wal
 	}
 	if (w->able != PYSTACK_OK)
 		return;
-	inner = target_inner_tid(t, w->tid);
+	inner = number_of(r, w);
 	if (!inner) {
-		emit_control(r, CTL_UNKNOWN, (struct ctl_msg){ .pid = w->pid });
 		STATS_ADD(r->c->stats, torn_notready, 1);
 		w->res.end = PYSTACK_END_N;
 		return;

@@ -96,12 +96,8 @@ static struct target *newborn(struct reader *r, const struct target *t)
 
 	if (!known || !since)
 		return NULL;
-	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at) {
-		/* What they were copied from may be gone. */
-		n->tids = t->tids;
-		n->n_tids = t->n_tids;
+	if (n->pid == t->pid && n->begun_ns == since && n->code.at == at)
 		return n;
-	}
 	moved = at - known->code.at;
 	if (!is_there(r, t->pid, known, moved))
 		return NULL;
@@ -110,8 +106,7 @@ static struct target *newborn(struct reader *r, const struct target *t)
 	};
 	if (target_state_learnt(atomic_load_explicit(&t->state, memory_order_acquire))) {
 		n->inner_tids = t->inner_tids;
-		n->tids = t->tids;
-		n->n_tids = t->n_tids;
+		n->inner = t->inner;
 	}
 	n->code.at = at;
 	n->py.pid = t->pid;

@@ -79,7 +79,14 @@ struct walk {
 	enum judgement latest; /* of the last sample, whose stack bytes were used */
 };
 
-enum { READER_RENAMED = 256 };
+/* What number thread @tid of a program has in its PID namespace, as it was at @asked_ns. */
+struct inner_number {
+	pid_t tid, inner;
+	int program;
+	uint64_t asked_ns;
+};
+
+enum { READER_RENAMED = 256, INNER_NUMBERS = 256 };
 
 struct reader {
 	struct reader_config *c;
@@ -124,6 +131,7 @@ struct reader {
 	uint64_t way_out; /* ns: the longest from such a sample to where its thread was held */
 	uint64_t random;  /* state of a generator */
 	struct proof_stat_files stat_files;
+	struct inner_number inner[INNER_NUMBERS]; /* by @tid */
 	struct sight_seen sight;
 	const struct tap_ops *tap; /* who listens; or NULL */
 	struct taping *taping;	   /* what it has written, if it is taping_ops */

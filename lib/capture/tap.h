@@ -35,6 +35,7 @@ enum tap_answer {
 	TAP_WITHDRAWN = 7, /* handover_withdraw() */
 	TAP_MOVED = 8,	   /* proof_moved() of thread @key */
 	TAP_LEFT = 9,	   /* target_left() of process @key */
+	TAP_INNER = 10,	   /* the number of thread @key in its own PID namespace */
 };
 
 struct tap_ops {

@@ -65,7 +65,7 @@ static bool goes_on(const struct target *t)
 	return t && proc_lives(t->pid) && proc_was_there(t->pid, t->since_ns);
 }
 
-static void take_up(struct recorder *r, pid_t pid, bool unborn)
+static void take_up(struct recorder *r, pid_t pid)
 {
 	uint64_t execed = births_execed(r->config.births, pid);
 	struct target *t;
@@ -75,7 +75,7 @@ static void take_up(struct recorder *r, pid_t pid, bool unborn)
 	tracker_new(&r->tracker, pid, execed);
 	t = targets_find(&r->tracker.targets, pid);
 	if (t) /* a program of its own has nothing of who forked it */
-		t->unborn = unborn && !execed;
+		t->unborn = !execed;
 }
 
 /* Threads of @pid that got their events just now: they had run before. */
@@ -288,10 +288,8 @@ static void handle_message(struct recorder *r, uint32_t type, const struct ctl_m
 		recorder_stranger(r, m);
 		break;
 	case CTL_UNKNOWN:
-		/* A process never seen, or in a PID namespace a thread never seen. */
-		if (t && t->inner_tids && atomic_load(&t->state) == TARGET_PYTHON)
-			take_up(r, m->pid, false);
-		else if (!t && r->o.follow && r->n_unknown < RECORDER_UNKNOWN)
+		/* A process never seen. */
+		if (!t && r->o.follow && r->n_unknown < RECORDER_UNKNOWN)
 			r->unknown[r->n_unknown++] = m->pid;
 		break;
 	}
@@ -366,7 +364,7 @@ static void take_unknown(struct recorder *r, uint64_t until)
 	for (size_t i = 0; i < r->n_unknown; i++)
 		if (!targets_find(&r->tracker.targets, r->unknown[i]) &&
 		    proc_exists(r->unknown[i]))
-			take_up(r, r->unknown[i], true);
+			take_up(r, r->unknown[i]);
 	r->n_unknown = 0;
 }
 

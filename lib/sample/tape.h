@@ -109,7 +109,7 @@ enum tape_tag {
 	TAPE_CODE_VERSIONS,
 	TAPE_ROOT,
 	TAPE_LAYOUT,	 /* text: lines of name=offset */
-	TAPE_INNER_TIDS, /* u32 pairs: outer, inner */
+	TAPE_INNER_TIDS, /* (older versions) u32 pairs: outer, inner */
 	TAPE_CODE_AT,
 	TAPE_CODE_NUMBER,
 	TAPE_FILE_MAJ,

@@ -5,6 +5,7 @@
 #include "sys/proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -34,16 +35,11 @@ static const char *status_field(const char *status, const char *name)
 	return NULL;
 }
 
-pid_t proc_inner_tid(pid_t pid, pid_t tid)
+/* Of the numbers at @at, which may be NULL, the last one on the line; @tid: there is none. */
+static pid_t last_number(const char *at, pid_t tid)
 {
-	_cleanup_free_ char *status = NULL;
-	const char *at;
 	pid_t last = tid;
-	int r = proc_task_file(pid, tid, "status", &status);
 
-	if (r < 0)
-		return r;
-	at = status_field(status, "NSpid");
 	while (at && (*at == ' ' || *at == '\t')) {
 		char *end;
 		long v = strtol(at, &end, 10);
@@ -54,6 +50,53 @@ pid_t proc_inner_tid(pid_t pid, pid_t tid)
 		at = end;
 	}
 	return last;
+}
+
+pid_t proc_inner_tid(pid_t pid, pid_t tid)
+{
+	_cleanup_free_ char *status = NULL;
+	int r = proc_task_file(pid, tid, "status", &status);
+
+	return r < 0 ? r : last_number(status_field(status, "NSpid"), tid);
+}
+
+/* Reads @fd up to the end of the line of that field: the line of all groups, which may be long,
+ * comes before. NULL: no such line. */
+static const char *read_up_to(int fd, const char *name, char *text, size_t size)
+{
+	enum { LINE = 512 };
+	size_t have = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + have, size - 1 - have)) > 0) {
+		const char *at;
+
+		have += (size_t)n;
+		text[have] = '\0';
+		at = status_field(text, name);
+		if (at && strchr(at, '\n'))
+			return at;
+		/* The line may have begun. */
+		n = (ssize_t)MIN(have, (size_t)LINE);
+		memmove(text, text + have - n, (size_t)n);
+		have = (size_t)n;
+	}
+	return NULL;
+}
+
+pid_t proc_inner_tid_alone(pid_t pid, pid_t tid)
+{
+	char path[64], text[4096];
+	pid_t ret;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return proc_gone(errno);
+	ret = last_number(read_up_to(fd, "NSpid", text, sizeof(text)), -ESRCH);
+	close(fd);
+	return ret;
 }
 
 int proc_comm(pid_t pid, pid_t tid, char buf[16])

@@ -42,6 +42,10 @@ int proc_push(pid_t **pids, size_t *n, size_t *cap, pid_t pid);
  * NSpid), @tid itself where the kernel does not tell; -ESRCH. */
 pid_t proc_inner_tid(pid_t pid, pid_t tid);
 
+/* The same for who may neither allocate nor have another thread look (ask.h); -ESRCH also where
+ * the kernel does not tell. */
+pid_t proc_inner_tid_alone(pid_t pid, pid_t tid);
+
 /* Thread (or with tid == pid, process) name without the newline. 0 or -ESRCH. */
 int proc_comm(pid_t pid, pid_t tid, char buf[16]);
 

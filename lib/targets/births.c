@@ -309,6 +309,11 @@ bool births_ending(struct births *b, pid_t tid, uint64_t time)
 			      tid, time, SOON_US);
 }
 
+uint64_t births_born(struct births *b, pid_t tid)
+{
+	return b ? atomic_load_explicit(&birth_of(b, tid)->born, memory_order_acquire) : 0;
+}
+
 uint64_t births_execed(struct births *b, pid_t pid)
 {
 	return b ? atomic_load_explicit(&birth_of(b, pid)->execed, memory_order_acquire) : 0;

@@ -79,6 +79,10 @@ pid_t births_parent(struct births *b, pid_t pid);
  */
 bool births_ending(struct births *b, pid_t tid, uint64_t time);
 
+/* When a thread with the number @tid, or one that shares its place, was forked last; 0: not since
+ * the recording began. */
+uint64_t births_born(struct births *b, pid_t tid);
+
 /* When @pid last became another program, or last mapped code of a file; 0: not since the
  * recording began. */
 uint64_t births_execed(struct births *b, pid_t pid);

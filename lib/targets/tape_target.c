@@ -121,12 +121,6 @@ static void get_layout(struct bytes chunk, struct pylayout *ret)
 
 /* --- targets --- */
 
-static void put_inner_tids(struct tape_head *h, const struct target *t)
-{
-	if (t->n_tids)
-		tape_put_bytes(h, TAPE_INNER_TIDS, t->tids, t->n_tids * sizeof(*t->tids));
-}
-
 static void put_code(struct tape_head *h, const struct pyfind_code *c)
 {
 	tape_put(h, TAPE_FILE_MAJ, c->maj);
@@ -166,8 +160,6 @@ void tape_put_target(struct tape_head *h, const struct target *t, bool code, uin
 	tape_put(h, TAPE_CODE_NUMBER, atomic_load(&t->code_number));
 	tape_put(h, TAPE_CODE_AT, t->code_at);
 	tape_put(h, TAPE_LOOKED, atomic_load(&t->looked_ns));
-	if (learnt)
-		put_inner_tids(h, t);
 	if (!learnt || !t->runtime)
 		return;
 	tape_put(h, TAPE_VERSION, t->version);
@@ -188,23 +180,6 @@ static int get_state(struct bytes chunk)
 		if (!strcmp(state_names[i], text))
 			return (int)i;
 	return TARGET_PENDING;
-}
-
-static void get_inner_tids(struct bytes chunk, struct target *t)
-{
-	size_t pair = sizeof(*t->tids);
-	struct bytes b;
-
-	free(t->tids);
-	t->tids = NULL;
-	t->n_tids = 0;
-	if (!tape_field(chunk, TAPE_INNER_TIDS, &b) || b.n < pair)
-		return;
-	t->tids = malloc(b.n);
-	if (!t->tids)
-		return;
-	t->n_tids = b.n / pair;
-	memcpy(t->tids, b.at, t->n_tids * pair);
 }
 
 static void get_code(struct bytes chunk, struct pyfind_code *c)
@@ -257,7 +232,6 @@ int tape_get_target(struct bytes chunk, struct target *t)
 	t->code_at = tape_get(chunk, TAPE_CODE_AT, 0);
 	atomic_store(&t->looked_ns, tape_get(chunk, TAPE_LOOKED, UINT64_MAX));
 	atomic_store(&t->code_number, (uint32_t)tape_get(chunk, TAPE_CODE_NUMBER, 0));
-	get_inner_tids(chunk, t);
 	if (tape_get(chunk, TAPE_RUNTIME, 0))
 		code = get_interpreter(chunk, t);
 	else if (state == TARGET_PYTHON || state == TARGET_STARTING)

@@ -84,7 +84,6 @@ static void target_free(struct target *t)
 {
 	if (t->pidfd >= 0)
 		close(t->pidfd);
-	free(t->tids);
 	free(t);
 }
 
@@ -341,23 +340,4 @@ bool target_had_none(const struct target *t, uint64_t time)
 	while ((next = atomic_load(&t->next)) && next->begun_ns <= time)
 		t = next;
 	return t->begun_ns <= time && atomic_load(&t->none_ns) >= time;
-}
-
-pid_t target_inner_tid(const struct target *t, pid_t tid)
-{
-	size_t lo = 0, hi = t->n_tids;
-
-	if (!t->inner_tids)
-		return tid;
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-
-		if (t->tids[mid].outer == tid)
-			return t->tids[mid].inner;
-		if (t->tids[mid].outer < tid)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return 0;
 }

@@ -43,7 +43,8 @@ struct target {
 	 * multiplied with, in parts of PACE_ONE; 0: not known yet. */
 	_Atomic uint32_t taken, pace;
 	struct pace paced;			/* control thread */
-	bool inner_tids;			/* lives in a PID namespace of its own */
+	bool inner_tids; /* lives in a PID namespace of its own: its threads have numbers there, */
+	pid_t inner;	 /* the first one this; 0: not known */
 	uint64_t since_ns;			/* it was there by then */
 	_Atomic int pidfd; /* or -ESRCH: it had ended; else -errno: none is held. Owned */
 	bool unwatched;	   /* it can't have events; control thread only */
@@ -76,11 +77,6 @@ struct target {
 	uint64_t retired; /* its number, from epoch_retire(); 0: it is published */
 	uint32_t holds;	  /* targets_hold(); control thread */
 	char why[256];
-	/* inner_tids only: (outer, inner) pairs, sorted by outer. */
-	size_t n_tids;
-	struct {
-		pid_t outer, inner;
-	} *tids;
 };
 
 /* Open addressing by pid. A target that was removed leaves TARGET_REMOVED in its place. */
@@ -176,7 +172,7 @@ struct target *target_create(pid_t pid);
 bool target_had_none(const struct target *t, uint64_t time);
 
 /* Has a target whose state was @state (read with acquire) the fields of its interpreter,
- * inner_tids and tids among them? Before, the control thread may be writing them. */
+ * inner_tids and inner among them? Before, the control thread may be writing them. */
 static inline bool target_state_learnt(int state)
 {
 	return state == TARGET_STARTING || state == TARGET_PYTHON ||
@@ -187,8 +183,5 @@ static inline const struct pystack_others *target_others(const struct target *t)
 {
 	return atomic_load_explicit(&t->others, memory_order_acquire);
 }
-
-/* @tid as the target itself numbers it; 0: not known yet. */
-pid_t target_inner_tid(const struct target *t, pid_t tid);
 
 #endif

@@ -145,6 +145,18 @@ static void forked_by_unknown(struct tracker *t, pid_t pid, pid_t ptid, uint64_t
 		child->forker = ptid;
 }
 
+/* As @parent itself numbers the thread @ptid, which forked; 0: not known. */
+static pid_t forker_of(const struct target *parent, pid_t ptid)
+{
+	pid_t inner = parent->inner;
+
+	if (!parent->inner_tids)
+		return ptid;
+	if (ptid != parent->pid)
+		inner = proc_inner_tid(parent->pid, ptid);
+	return MAX(inner, 0);
+}
+
 void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64_t time)
 {
 	/* It may have ended: another CPU's ring tells that, and was read before. */
@@ -154,7 +166,7 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 
 	/* One of its samples may have come before: then it is looked at already. */
 	if (parent && child)
-		child->forker = target_inner_tid(parent, ptid);
+		child->forker = forker_of(parent, ptid);
 
 	if (!parent && !child)
 		forked_by_unknown(t, pid, ptid, time);
@@ -167,11 +179,12 @@ void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64
 	child->user = parent->user;
 	child->version = parent->version;
 	child->runtime = parent->runtime;
-	child->forker = target_inner_tid(parent, ptid);
+	child->forker = forker_of(parent, ptid);
+	child->unborn = !child->forker;
 	/* fork() itself may have held up a read of the parent; the child is another. */
 	state = tracker_state(parent);
 	if (state == TARGET_PYTHON || state == TARGET_STARTING)
-		tracker_learn_tids(child);
+		tracker_learn_numbers(child);
 	if (target_had_none(parent, time))
 		child->none_ns = time;
 	atomic_init(&child->state, state);

@@ -45,9 +45,8 @@ struct target *tracker_create(struct tracker *t, pid_t pid, uint64_t begun_ns);
 /* The same, published and opened, in the place of one with its number. */
 struct target *tracker_add(struct tracker *t, pid_t pid, uint64_t begun_ns);
 
-/* In a PID namespace of its own a process numbers its threads differently: note how. For
- * want of memory none is known (target_inner_tid()). */
-void tracker_learn_tids(struct target *target);
+/* In a PID namespace of its own a process numbers its threads differently: note whether. */
+void tracker_learn_numbers(struct target *target);
 
 /* Its interpreter is @p, and what else @p has. */
 void tracker_found(struct tracker *t, struct target *target, const struct pyproc *p);

@@ -31,34 +31,13 @@ enum {
 
 /* --- what an interpreter is --- */
 
-static int compare_pairs(const void *a, const void *b)
-{
-	const pid_t *x = a, *y = b;
-
-	return COMPARE(x[0], y[0]);
-}
-
-void tracker_learn_tids(struct target *t)
+void tracker_learn_numbers(struct target *t)
 {
 	bool same = t->plain || proc_same_pid_namespace(t->pid);
 	pid_t own = same ? t->pid : proc_inner_tid(t->pid, t->pid);
-	_cleanup_free_ pid_t *tids = NULL;
-	size_t n;
 
 	t->inner_tids = own > 0 && own != t->pid;
-	if (!t->inner_tids || proc_tasks(t->pid, &tids, &n) < 0)
-		return;
-	t->tids = calloc(n, sizeof(*t->tids));
-	if (!t->tids)
-		return;
-	for (size_t i = 0; i < n; i++) {
-		pid_t inner = proc_inner_tid(t->pid, tids[i]);
-
-		t->tids[t->n_tids].outer = tids[i];
-		t->tids[t->n_tids].inner = inner;
-		t->n_tids += inner > 0;
-	}
-	qsort(t->tids, t->n_tids, sizeof(*t->tids), compare_pairs);
+	t->inner = own > 0 ? own : 0;
 }
 
 /* What the interpreter is, or will be. */
@@ -72,7 +51,7 @@ static void target_learn(struct target *t, const struct pyproc *p)
 	t->version = p->version;
 	t->runtime = p->runtime;
 	t->n_maps = p->n_maps;
-	tracker_learn_tids(t);
+	tracker_learn_numbers(t);
 }
 
 static void found(struct tracker *t, struct target *target, const struct pyproc *p,

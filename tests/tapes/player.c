@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/idmap.h"
 #include "targets/births.h"
 #include "targets/ours.h"
 #include "capture/reader_int.h"
@@ -46,6 +47,7 @@ struct player {
 	_Atomic(struct event_ids *) ids;
 	struct run_table table;
 	struct memory *memory;
+	struct idmap inner; /* of older tapes: threads' own numbers */
 	struct lane *lanes;
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
@@ -55,6 +57,15 @@ struct player {
 static _Thread_local struct lane *current;
 
 /* --- what is known of processes --- */
+
+static void apply_numbers(struct player *p, struct bytes chunk)
+{
+	struct bytes pairs;
+
+	tape_field(chunk, TAPE_INNER_TIDS, &pairs);
+	for (size_t at = 0; at + 8 <= pairs.n; at += 8)
+		idmap_set(&p->inner, load_u32(pairs.at + at), load_u32(pairs.at + at + 4));
+}
 
 static void apply_target(struct player *p, struct bytes chunk)
 {
@@ -72,6 +83,7 @@ static void apply_target(struct player *p, struct bytes chunk)
 	if (!t || t->py.program != program)
 		t = fresh = calloc(1, sizeof(*t));
 	tape_get_target(chunk, t);
+	apply_numbers(p, chunk);
 	if (fresh && targets_publish(&p->targets, &t, 1) < 0)
 		abort();
 	ours_set(p->config.ours, pid, true);
@@ -189,6 +201,14 @@ static void player_look(struct reader *r, enum tap_look what, pid_t tid)
 	fill_seen(current->p, it->chunk);
 }
 
+/* The own number of thread @tid, as an older tape tells it; 0: it does not. */
+static uint64_t number_of(const struct player *p, uint64_t tid)
+{
+	uint32_t number = idmap_get(&p->inner, tid);
+
+	return number == IDMAP_NONE ? 0 : number;
+}
+
 static void player_answer(struct reader *r, enum tap_answer what, uint64_t key,
 			  uint64_t *value)
 {
@@ -216,6 +236,8 @@ static void player_answer(struct reader *r, enum tap_answer what, uint64_t key,
 	/* Older tapes don't tell it, and here the process is not. */
 	if (what == TAP_LEFT)
 		*value = 0;
+	if (what == TAP_INNER)
+		*value = number_of(current->p, key);
 }
 
 static void tell(struct lane *l, const struct pending *p, const char *was, const char *is)
@@ -491,6 +513,7 @@ int play_script(struct script *s, const char *files, const char *out, FILE *tell
 	free(p.config.slots);
 	targets_deinit(&p.targets);
 	memory_destroy(p.memory);
+	idmap_deinit(&p.inner);
 	free((void *)(uintptr_t)p.table.at);
 	return code;
 }

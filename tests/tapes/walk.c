@@ -74,7 +74,6 @@ static void play_target(struct walk_player *p, struct bytes chunk)
 {
 	if (p->n_targets == MAX_TARGETS)
 		return;
-	free(p->targets[p->n_targets].tids);
 	memset(&p->targets[p->n_targets], 0, sizeof(p->targets[0]));
 	if (tape_get_target(chunk, &p->targets[p->n_targets]) == 0)
 		p->n_targets++;
@@ -220,8 +219,6 @@ void walk_player_destroy(struct walk_player *p)
 			pystack_destroy(p->cpus[i]->stacks);
 			free(p->cpus[i]);
 		}
-	for (size_t i = 0; i < MAX_TARGETS; i++)
-		free(p->targets[i].tids);
 	profile_destroy(p->profile);
 	free(p);
 }

@@ -107,6 +107,23 @@ static void ends(void **state)
 	}
 }
 
+/* The last one with a number, and who shares its place. */
+static void born_last(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(births_born(f->b, TID), 0);
+	note_task(f, PERF_RECORD_EXIT, TID, 5000000);
+	assert_int_equal(births_born(f->b, TID), 0);
+	note_task(f, PERF_RECORD_FORK, TID, 6000000);
+	note_task(f, PERF_RECORD_FORK, TID, 4000000);
+	note_task(f, PERF_RECORD_FORK, TID + 1, 7000000);
+	assert_int_equal(births_born(f->b, TID), 6000000);
+	note_task(f, PERF_RECORD_FORK, TID + BIRTHS, 8000000);
+	assert_int_equal(births_born(f->b, TID), 8000000);
+	assert_int_equal(births_born(NULL, TID), 0);
+}
+
 /* Who has the number of one that has ended does not end; its birth may be told before that end
  * or after its own. */
 static void born_with_that_number(void **state)
@@ -263,6 +280,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(born_last, setup, teardown),
 		cmocka_unit_test_setup_teardown(born_with_that_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(execed_with_that_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(execs, setup, teardown),

@@ -13,6 +13,7 @@
 
 #include "unit.h"
 #include "fake_drain.h"
+#include "noted.h"
 #include "watch/proof.h"
 
 /* Looks at our own age, and how many of them were where a thread can be given up. */
@@ -21,9 +22,33 @@ static struct asks {
 	int n, n_guarded;
 } asks;
 
+/* What the file says in which the kernel numbers thread NUMBERED, and how often it was opened. */
+enum { NUMBERED = FAKE_TID + 5 };
+static struct {
+	const char *text; /* NULL: there is no such thread */
+	int n;
+} numbers;
+
+static int open_numbers(void)
+{
+	size_t n = numbers.text ? strlen(numbers.text) : 0;
+	int fd = numbers.text ? memfd_create("status", MFD_CLOEXEC) : -1;
+
+	numbers.n++;
+	if (fd < 0)
+		errno = ENOENT;
+	else if (pwrite(fd, numbers.text, n, 0) != (ssize_t)n)
+		abort();
+	return fd;
+}
+
 int open(const char *path, int flags, ...)
 {
-	char age[64];
+	char age[64], status[64];
+
+	snprintf(status, sizeof(status), "/proc/%d/task/%d/status", getpid(), NUMBERED);
+	if (strcmp(path, status) == 0)
+		return open_numbers();
 
 	snprintf(age, sizeof(age), "/proc/%d/task/%d/stat", getpid(), getpid());
 	if (asks.guard && strcmp(path, age) == 0) {
@@ -553,26 +578,77 @@ static void state_that_a_register_names(void **state)
 	assert_string_equal(fake_next(f), "exact a3 b3");
 }
 
-/* In a PID namespace of its own, and not met there yet. */
-static void threads_without_inner_number(void **state)
+static const char *sample_of(struct fake *f, struct reader *r, pid_t tid)
+{
+	f->t += 100 * US;
+	fake_take(f, (struct fake_event){ .tid = tid });
+	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+		    tid, 10 * US);
+	reader_drain(r, 0, false);
+	return fake_next(f);
+}
+
+/* In a PID namespace of its own a thread's state bears the number that it has there, which is asked
+ * for once, and nobody else is told. */
+static void numbers_in_a_namespace(void **state)
 {
 	struct fake *f = *state;
+	struct reader *r = begin_reading(f);
+	char text[64];
+
+	numbers.n = 0;
+	f->target->inner_tids = true;
+	assert_string_equal(sample_of(f, r, NUMBERED), "torn");
+	assert_int_equal(fake_counted(f, torn_notready), 1);
+	snprintf(text, sizeof(text), "NSpid:\t%d\t%d\n", NUMBERED, FAKE_TID);
+	numbers.text = text;
+	for (int i = 0; i < 3; i++)
+		assert_string_equal(sample_of(f, r, NUMBERED), "exact a3 b3");
+	assert_int_equal(numbers.n, 2);
+	assert_int_equal(fake_counted(f, torn_notready), 1);
+	fake_expect_control(f, 0, (struct ctl_msg){ 0 });
+	end_reading(f, r);
+	numbers.text = NULL;
+}
+
+/* The first thread's is known with its process. */
+static void number_of_the_first_thread(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_reading(f);
 
 	f->target->inner_tids = true;
-	assert_string_equal(sample_now(f), "torn");
-	assert_int_equal(fake_counted(f, torn_notready), 1);
-	fake_expect_control(f, CTL_UNKNOWN, (struct ctl_msg){ .pid = getpid() });
-	fake_expect_control(f, 0, (struct ctl_msg){ 0 });
-	/* It was met: its state bears the number that it has there. */
-	f->target->n_tids = 1;
-	f->target->tids = calloc(1, sizeof(*f->target->tids)); /* the target's, to free */
-	f->target->tids[0].outer = FAKE_TID + 5;
-	f->target->tids[0].inner = FAKE_TID;
-	fake_take(f, (struct fake_event){ .tid = FAKE_TID + 5 });
-	fake_switch(f, 0, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
-		    FAKE_TID + 5, 10 * US);
-	end_reading(f, begin_reading(f));
-	assert_string_equal(fake_next(f), "exact a3 b3");
+	f->target->inner = FAKE_TID;
+	assert_string_equal(sample_of(f, r, getpid()), "exact a3 b3");
+	end_reading(f, r);
+}
+
+/* Another thread gets it, or may have got it, or it is of another program. */
+static void numbers_of_other_threads(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_reading(f);
+	char text[64];
+
+	snprintf(text, sizeof(text), "NSpid:\t%d\t%d\n", NUMBERED, FAKE_TID);
+	numbers.text = text;
+	numbers.n = 0;
+	f->target->inner_tids = true;
+	for (int asked = 1; asked < 4; asked++) {
+		for (int i = 0; i < 2; i++)
+			assert_string_equal(sample_of(f, r, NUMBERED), "exact a3 b3");
+		assert_int_equal(numbers.n, asked);
+		if (asked == 1)
+			note_fork(f->c.births, NUMBERED, getpid(), now_ns());
+		else if (asked == 2)
+			f->target->py.program += PYSTACK_SEVERAL;
+	}
+	f->c.blind_ns = now_ns();
+	for (int i = 0; i < 2; i++)
+		sample_of(f, r, NUMBERED);
+	assert_int_equal(numbers.n, 4);
+	end_reading(f, r);
+	numbers.text = NULL;
 }
 
 /* The first thread of a child has its parent's thread's state, which nobody can find until it
@@ -934,7 +1010,9 @@ int main(void)
 		FAKE_TEST(samples_of_strangers),
 		FAKE_TEST(threads_that_were_met),
 		FAKE_TEST(state_that_a_register_names),
-		FAKE_TEST(threads_without_inner_number),
+		FAKE_TEST(numbers_in_a_namespace),
+		FAKE_TEST(number_of_the_first_thread),
+		FAKE_TEST(numbers_of_other_threads),
 		FAKE_TEST(first_thread_of_a_child),
 		FAKE_TEST(samples_without_the_gil),
 		FAKE_TEST(what_is_heard),

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -347,9 +348,43 @@ static void threads_of_a_process(void **state)
 	assert_int_equal(state_of(side.tid), 'S');
 	assert_int_equal(proc_state(getpid(), getpid()), 'R');
 	assert_true(proc_inner_tid(getpid(), side.tid) > 0);
+	assert_int_equal(proc_inner_tid_alone(getpid(), side.tid),
+			 proc_inner_tid(getpid(), side.tid));
 	pthread_barrier_wait(&side.barrier);
 	pthread_join(thread, NULL);
 	pthread_barrier_destroy(&side.barrier);
+}
+
+/* However many groups the process is in, whose numbers stand before its own. */
+static void number_behind_groups(void **state)
+{
+	enum { MANY = 3000 };
+	static gid_t groups[MANY];
+	int told[2];
+	pid_t pid;
+	char c;
+
+	if (geteuid())
+		skip();
+	for (gid_t i = 0; i < MANY; i++)
+		groups[i] = 1000000 + i;
+	assert_int_equal(pipe(told), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		c = setgroups(MANY, groups) == 0;
+		if (write(told[1], &c, 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(told[0], &c, 1), 1);
+	assert_true(c);
+	assert_int_equal(proc_inner_tid_alone(pid, pid), proc_inner_tid(pid, pid));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(told[0]);
+	close(told[1]);
 }
 
 static bool has(const pid_t *pids, size_t n, pid_t pid)
@@ -527,6 +562,7 @@ static void gone(void **state)
 	assert_int_equal(proc_comm(pid, pid, comm), -ESRCH);
 	assert_int_equal(proc_tgid(pid), -ESRCH);
 	assert_int_equal(proc_inner_tid(pid, pid), -ESRCH);
+	assert_int_equal(proc_inner_tid_alone(pid, pid), -ESRCH);
 	assert_int_equal(proc_state(pid, pid), 0);
 	assert_true(proc_thread_ended(pid, pid));
 	assert_false(proc_thread_ended(getpid(), getpid()));
@@ -683,6 +719,7 @@ int main(void)
 		cmocka_unit_test(another_file_there_now),
 		cmocka_unit_test(no_regular_file),
 		cmocka_unit_test(threads_of_a_process),
+		cmocka_unit_test(number_behind_groups),
 		cmocka_unit_test(family),
 		cmocka_unit_test(gone),
 		cmocka_unit_test(views),

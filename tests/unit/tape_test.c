@@ -437,10 +437,6 @@ static void test_target(void **state)
 	t.forker = 13;
 	t.code_number = 14;
 	t.state = TARGET_NOPYTHON;
-	t.n_tids = 2;
-	t.tids = calloc(2, sizeof(*t.tids));
-	t.tids[1].outer = 15;
-	t.tids[1].inner = 16;
 	t.code = (struct pyfind_code){ .maj = 1, .ino = 2, .at = 3, .build_id_n = 2 };
 	tape_put_target(&h, &t, true, 9);
 	assert_int_equal(0, tape_get_target(tape_head_bytes(&h), &ret));
@@ -455,7 +451,7 @@ static void test_target(void **state)
 	assert_int_equal(14, ret.code_number);
 	assert_int_equal(TARGET_NOPYTHON, ret.state);
 	/* They may be written just now. */
-	assert_true(!ret.inner_tids && !ret.n_tids && !ret.py.no_jit);
+	assert_true(!ret.inner_tids && !ret.py.no_jit);
 	/* Learnt, and then a read hung. */
 	h.n = 0;
 	t.state = TARGET_QUARANTINED;
@@ -463,18 +459,13 @@ static void test_target(void **state)
 	tape_put_target(&h, &t, true, 9);
 	assert_int_equal(0, tape_get_target(tape_head_bytes(&h), &ret));
 	assert_true(ret.inner_tids && ret.py.no_jit);
-	assert_int_equal(2, ret.n_tids);
-	assert_int_equal(16, target_inner_tid(&ret, 15));
-	free(t.tids);
 	/* Python, but nobody knows where. */
 	h.n = 0;
 	t.state = TARGET_PYTHON;
-	t.n_tids = 0;
 	t.runtime = 0;
 	tape_put_target(&h, &t, false, 9);
 	assert_int_equal(-EBADMSG, tape_get_target(tape_head_bytes(&h), &ret));
 	assert_int_equal(TARGET_REFUSED, ret.state);
-	assert_null(ret.tids);
 }
 
 /* The file that holds the interpreter goes with what the control thread says, and stays when a

@@ -188,31 +188,6 @@ static void retired_are_freed(void **state)
 	targets_deinit(&t);
 }
 
-static void inner_tids(void **state)
-{
-	static const pid_t outer[] = { 100, 105, 106, 2000 };
-	struct target *t = target_create(100);
-
-	assert_int_equal(target_inner_tid(t, 105), 105); /* no namespace: as it is */
-	assert_int_equal(target_inner_tid(t, 5), 5);
-	t->inner_tids = true;
-	assert_int_equal(target_inner_tid(t, 105), 0);
-	t->n_tids = ARRAY_SIZE(outer);
-	t->tids = calloc(t->n_tids, sizeof(*t->tids));
-	for (size_t i = 0; i < t->n_tids; i++) {
-		t->tids[i].outer = outer[i];
-		t->tids[i].inner = (pid_t)i + 1;
-	}
-	for (size_t i = 0; i < t->n_tids; i++) {
-		assert_int_equal(target_inner_tid(t, outer[i]), i + 1);
-		assert_int_equal(target_inner_tid(t, outer[i] - 1), i == 2 ? 2 : 0);
-	}
-	assert_int_equal(target_inner_tid(t, 2001), 0);
-	assert_int_equal(target_inner_tid(t, 0), 0);
-	free(t->tids);
-	free(t);
-}
-
 /* What was published later tells of the time since its own beginning. */
 static void had_none(void **state)
 {
@@ -313,7 +288,6 @@ int main(void)
 		cmocka_unit_test(many),
 		cmocka_unit_test(found_while_others_change),
 		cmocka_unit_test(retired_are_freed),
-		cmocka_unit_test(inner_tids),
 		cmocka_unit_test(had_none),
 		cmocka_unit_test(number_is_taken_over),
 		cmocka_unit_test(descriptors_are_closed),

@@ -143,6 +143,35 @@ static void forker_has_ended(void **state)
 	end(parent);
 }
 
+/* In a PID namespace of its own the forker numbers its threads differently; of one that is gone
+ * nobody can tell. */
+static void forker_in_a_namespace(void **state)
+{
+	enum { INNER = 5 };
+	pid_t parent = start(), pid[] = { start(), start() };
+	struct target *target;
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	assert_int_equal(tracker_new(&t, parent, 0), 0);
+	target = targets_find(&t.targets, parent);
+	atomic_store(&target->state, TARGET_PYTHON);
+	target->inner_tids = true;
+	target->inner = INNER;
+	tracker_forked(&t, pid[0], parent, parent, 1);
+	target = targets_find(&t.targets, pid[0]);
+	assert_int_equal(atomic_load(&target->forker), INNER);
+	assert_false(atomic_load(&target->unborn));
+	tracker_forked(&t, pid[1], parent, THREAD, 1);
+	target = targets_find(&t.targets, pid[1]);
+	assert_int_equal(atomic_load(&target->forker), 0);
+	assert_true(atomic_load(&target->unborn));
+	tracker_deinit(&t);
+	for (int i = 0; i < 2; i++)
+		end(pid[i]);
+	end(parent);
+}
+
 /* Its own fork is told later. */
 static void forker_is_not_known_yet(void **state)
 {
@@ -558,6 +587,7 @@ int main(void)
 		cmocka_unit_test(child_that_ends),
 		cmocka_unit_test(leader_has_ended),
 		cmocka_unit_test(forker_has_ended),
+		cmocka_unit_test(forker_in_a_namespace),
 		cmocka_unit_test(forker_is_not_known_yet),
 		cmocka_unit_test(exec_before_the_events),
 		cmocka_unit_test(one_users_processes_hang),
