@@ -44,7 +44,7 @@ struct resolver {
 	_Atomic bool stop;
 	_Atomic unsigned failed; /* sinks that have, a bit each; they are given nothing more */
 	unsigned told_failed;	 /* those of them that resolver_next_failed() told of */
-	int n_waits;		 /* cycles in a row */
+	int n_waits;		 /* cycles in a row in which what is held stayed */
 	struct epoch_user holds; /* targets, by samples that wait */
 	struct resolver_counts counts;
 	struct counts *reads; /* of groups */
@@ -503,12 +503,9 @@ static void sleep_until(uint64_t ns)
 
 /* Must what is held and older than @until stay? Who is busy elsewhere is not waited for for
  * ever. */
-static bool must_wait(struct resolver *r, uint64_t until)
+static bool must_wait(const struct resolver *r, uint64_t until)
 {
-	bool wait = r->c.waits && r->c.waits(r->c.tick_arg, until) && r->n_waits < WAIT_TICKS;
-
-	r->n_waits = wait ? r->n_waits + 1 : 0;
-	return wait;
+	return r->c.waits && r->n_waits < WAIT_TICKS && r->c.waits(r->c.tick_arg, until);
 }
 
 /* Targets of samples that are taken from now on are above that (epoch.h). */
@@ -545,6 +542,9 @@ static void *resolver_main(void *arg)
 		if (!wait && !must_wait(r, before[i])) {
 			release(r, before[i]);
 			hold_from(r, held[i]);
+			r->n_waits = 0;
+		} else if (r->n_items) {
+			r->n_waits++;
 		}
 		assembler_tidy(r->assembler, now);
 		before[i] = now;

@@ -5,6 +5,9 @@
  * its line, [late] and [torn] the markers.
  */
 #include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "unit.h"
 #include "../provenance.h"
@@ -56,6 +59,16 @@ static uint64_t call_ip(void)
 	return (uint64_t)(uintptr_t)&PyObject_Call;
 }
 
+/* The resolver does not sleep between two cycles. */
+static _Atomic bool hasty;
+
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t, struct timespec *left)
+{
+	if (hasty)
+		return 0;
+	return syscall(SYS_clock_nanosleep, clock, flags, t, left) < 0 ? errno : 0;
+}
+
 /*
  * The sink
  */
@@ -68,7 +81,7 @@ struct fix {
 	struct resolver_counts counts;
 	int fail;   /* what sample() returns */
 	bool quiet; /* about sides */
-	int asked;  /* whether to wait */
+	_Atomic int asked; /* whether to wait */
 	_Atomic int rounds;
 	char log[4096];
 	size_t n;
@@ -656,6 +669,39 @@ static void waits_for_the_rings(void **state)
 	assert_string_equal(f->log, "2 side 0\n3 torn: [torn]\nround\n");
 }
 
+static bool lies_for_ever(void *arg, uint64_t until)
+{
+	struct fix *f = arg;
+
+	(void)until;
+	f->asked++;
+	return true;
+}
+
+/* A ring that nobody empties, as where its reader gets no CPU, holds back what others have for a
+ * while, not to the end. */
+static void waits_for_no_ring_for_ever(void **state)
+{
+	enum { WHILE = 70, EVER = 20 * WHILE };
+	struct fix *f = *state;
+	struct resolver *r;
+
+	f->c.waits = lies_for_ever;
+	f->c.tick_arg = f;
+	put_sample(f, 0, &(struct put){ 3, PROV_TORN, USER, 0, 0, 0, NULL });
+	r = resolver_create(&f->c);
+	hasty = true;
+	assert_int_equal(resolver_start(r), 0);
+	while (!f->rounds && f->asked < EVER)
+		usleep(1000);
+	assert_int_equal(f->rounds, 1);
+	assert_true(f->asked >= WHILE);
+	resolver_stop(r, &f->counts);
+	hasty = false;
+	resolver_destroy(r);
+	assert_string_equal(f->log, "3 torn: [torn]\nround\n");
+}
+
 /* A name is dated back to when it may have been given, also behind what sinks have. */
 static void comes_too_late(void **state)
 {
@@ -754,6 +800,7 @@ int main(void)
 		TEST(tape_records_pass_through),
 		TEST(tape_has_own_records),
 		TEST(waits_for_the_rings),
+		TEST(waits_for_no_ring_for_ever),
 		TEST(comes_too_late),
 		TEST(failing_sink_is_told),
 		TEST(the_other_outputs_go_on),
