@@ -56,18 +56,24 @@ static const char *path_of(const char *path)
 	return *path ? path : "/";
 }
 
-/* In the only hierarchy, or in one of several. */
+static bool is_below(const char *hierarchy, const char *own)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s%s", hierarchy, own);
+	return access(path, F_OK) == 0;
+}
+
+/* In the only hierarchy, or in one of several. systemd's names have backslashes: "a\x2db.slice". */
 static bool is_cgroup(const char *own)
 {
-	char pattern[4096];
+	bool is = is_below(CGROUPS, own);
 	glob_t found = { 0 };
-	bool is = false;
 
-	for (int i = 0; i < 2 && !is; i++) {
-		snprintf(pattern, sizeof(pattern), CGROUPS "%s%s", i ? "/*" : "", own);
-		is = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
-		globfree(&found);
-	}
+	if (!is && glob(CGROUPS "/*", GLOB_NOSORT, NULL, &found) == 0)
+		for (size_t i = 0; i < found.gl_pathc && !is; i++)
+			is = is_below(found.gl_pathv[i], own);
+	globfree(&found);
 	return is;
 }
 

@@ -134,17 +134,17 @@ def test_user_takes_a_users(py):
           found, run)
 
 
-def cgroup():
-    """The folder of a new cgroup, which has another named below."""
+def cgroup(below="below"):
+    """The folder of a new cgroup, which has another of that name."""
     harness.need_root()
     cgroups = "/sys/fs/cgroup"
     root = "%s/pysampled-test-%d" % (cgroups if os.path.exists(cgroups + "/cgroup.procs") else cgroups + "/cpu", os.getpid())
     try:
-        os.makedirs(root + "/below")
+        os.makedirs(os.path.join(root, below))
     except OSError as error:
         raise harness.Skip("no cgroup can be made: %s" % error)
     harness.cleanup(os.rmdir, root)
-    harness.cleanup(os.rmdir, root + "/below")
+    harness.cleanup(os.rmdir, os.path.join(root, below))
     return root
 
 
@@ -163,6 +163,20 @@ def test_cgroup_takes_those_in_it_and_below(py):
     found = by_process(os.path.join(home, "a.folded"))
     check(outside.pid not in found, "who is not in the cgroup was taken: %s", found)
     enough(inside.pid in found, "who was moved into it did not join: %s", found)
+
+
+@one_python
+@harness.beside
+def test_a_cgroups_path_is_no_pattern(py):
+    """systemd writes the hyphen of a name as \\x2d."""
+    root = cgroup("a\\x2db.slice")
+    slice, home = root + "/a\\x2db.slice", harness.folder(0o777)
+    inside = Target(py, program(home, "inside"), 0)
+    harness.cleanup(harness.end, inside.process)
+    harness.write(slice + "/cgroup.procs", "%d\n" % inside.pid)
+    run = harness.pysampled("dump", "-G", slice).ok()
+    check(re.search(r"\b%d\b" % inside.pid, run.out), "who is in it was not taken: %s", run)
+    harness.refused(3, "dump", "-G", root + "/a*", about=("there is no cgroup", "/a*"))
 
 
 BUSY_SHELLS = """
