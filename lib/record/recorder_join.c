@@ -147,22 +147,28 @@ static void look_at_more(struct recorder *r)
 
 /* Nobody sampled it until now: what it has run as the program that it is, or, where it has become
  * none since we look, for as long as a stranger is dropped. */
-static void note_unseen(struct recorder *r, pid_t pid)
+static uint64_t unseen_of(const struct recorder *r, pid_t pid)
 {
 	uint64_t execed = births_execed(r->config.births, pid);
-	uint64_t most = execed ? now_ns() - execed : STRANGER_NS;
+	uint64_t most = execed ? now_ns() - execed : STRANGER_NS, ns = 0;
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t n = 0;
 
 	if (proc_tasks(pid, &tids, &n) < 0)
-		return;
+		return 0;
 	for (size_t i = 0; i < n; i++)
-		r->unseen_ns += MIN(proc_ran_ns(pid, tids[i]), most);
-	r->n_joined++;
+		ns += MIN(proc_ran_ns(pid, tids[i]), most);
+	return ns;
 }
 
-/* Events that see all of a CPU, or its own. */
-static void attach_joined(struct recorder *r, pid_t pid)
+static void note_unseen(struct recorder *r, uint64_t ns)
+{
+	r->unseen_ns += ns;
+	r->n_joined += ns > 0;
+}
+
+/* Events that see all of a CPU, or its own. False: it can't have those, and is left out. */
+static bool attach_joined(struct recorder *r, pid_t pid)
 {
 	struct err err;
 	int ret;
@@ -170,15 +176,16 @@ static void attach_joined(struct recorder *r, pid_t pid)
 	if (r->config.ours) {
 		ours_set(r->config.ours, pid, true);
 		stranger_filter_add(&r->filter, pid, 0);
-		return;
+		return true;
 	}
 	ret = attach_process(&r->attach, pid, NULL, 0, &err);
 	if (ret == 0 || ret == -ESRCH)
-		return;
+		return true;
 	tracker_gone(&r->tracker, pid);
 	if (!r->told_no_join)
 		note_say(&r->o.note, "process %d can't join: %s", pid, err.text);
 	r->told_no_join = true;
+	return false;
 }
 
 void recorder_join(struct recorder *r)
@@ -186,10 +193,13 @@ void recorder_join(struct recorder *r)
 	pid_t pid;
 
 	while (r->joins && (pid = joins_run(r->joins))) {
+		uint64_t unseen = unseen_of(r, pid);
+
 		recorder_introduce(r, pid, now_ns());
 		recorder_count_from_now(r, pid);
-		note_unseen(r, pid);
-		attach_joined(r, pid);
+		if (!attach_joined(r, pid))
+			continue;
+		note_unseen(r, unseen);
 		waits_joined(r->waits, pid);
 	}
 	look_at_more(r);
@@ -216,7 +226,7 @@ void recorder_stranger(struct recorder *r, const struct ctl_msg *m)
 	recorder_introduce(r, m->pid, m->time);
 	recorder_count_from_now(r, m->pid);
 	if (!r->by_table) /* its exec did not end its time as a stranger */
-		note_unseen(r, m->pid);
+		note_unseen(r, unseen_of(r, m->pid));
 	stranger_filter_add(&r->filter, m->pid, 0);
 	waits_joined(r->waits, m->pid);
 }
