@@ -54,10 +54,8 @@ static void give_read(struct waits *w, const struct wait *wait, uint64_t end, ui
 {
 	struct q_wait *q = queue_reserve(&w->slot.queue, Q_WAIT, sizeof(*q));
 
-	if (!q) {
-		emit_lost(w->c->stats, weight > 0);
+	if (!q) /* the resolver misses it (waiting_misses()) */
 		return;
-	}
 	*q = (struct q_wait){
 		.time = end, .out = wait->out, .weight = weight, .tid = wait->tid
 	};

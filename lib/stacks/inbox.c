@@ -44,7 +44,8 @@ static void drop(struct inbox *in, const struct queue_record *rec)
 {
 	struct side s;
 
-	*(rec->type == Q_SAMPLE ? &in->lost_samples : &in->lost_others) += 1;
+	in->lost_samples += rec->type == Q_SAMPLE;
+	in->lost_others += rec->type != Q_SAMPLE && rec->type != Q_WAIT;
 	/* What the kernel lost is in the books all the same. */
 	if (rec->type == Q_SIDE && perf_decode_side((const void *)rec->data, &s) == 0 &&
 	    s.kind == SIDE_LOST)

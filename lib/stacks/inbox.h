@@ -51,7 +51,8 @@ void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n);
 /* Done with what was handed out. */
 void inbox_free(struct inbox *in, const struct inbox_item *it);
 
-/* How many found no room since the last call of this: samples, and records of other types. */
+/* How many found no room since the last call of this: samples, and records of other types. Where it
+ * is the end of a wait, its sample tells (waiting_misses()). */
 void inbox_dropped(struct inbox *in, uint64_t *samples, uint64_t *others);
 
 #endif

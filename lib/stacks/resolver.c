@@ -237,14 +237,23 @@ static void give_waited(struct resolver *r, struct waiting_one *one)
 	free(one->frames);
 }
 
+/* Somewhere a queue had no room for the ends of @n waits, whose samples are never given. */
+static void lose_waits(struct resolver *r, uint64_t n)
+{
+	STATS_ADD(r->c.session->stats, lost, n);
+	STATS_ADD(r->c.session->stats, queue_full, n);
+}
+
 /* One that is not is given when it is; one that nobody read stands alone. */
 static void give_wait(struct resolver *r, const struct q_sample *q, const struct stack *stack,
 		      bool undecided)
 {
+	bool misses = waiting_misses(&r->waiting, q->sample.tid, q->sample.time);
 	int kept = waiting_keep(&r->waiting, &q->sample, stack, q->wait, undecided);
 	struct waiting_one one;
 
 	STATS_ADD(r->c.session->stats, unnamed, kept > 0);
+	lose_waits(r, misses && kept >= 0);
 	if (kept < 0)
 		STATS_ADD(r->c.session->stats, unread, 1);
 	else if (q->unread && waiting_take(&r->waiting, q->sample.tid, q->sample.time, &one))
@@ -452,7 +461,8 @@ static void take(struct resolver *r)
 		if (room || !must_be_kept(in[i].type)) {
 			take_item(r, &in[i]);
 		} else {
-			*(in[i].type == Q_SAMPLE ? &samples : &others) += 1;
+			samples += in[i].type == Q_SAMPLE;
+			others += in[i].type != Q_SAMPLE && in[i].type != Q_WAIT;
 			inbox_free(r->inbox, &in[i]);
 		}
 	}
@@ -557,6 +567,7 @@ static void *resolver_main(void *arg)
 	setpriority(PRIO_PROCESS, 0, LAST_NICE);
 	take(r);
 	release(r, UINT64_MAX);
+	lose_waits(r, r->waiting.n);
 	ask_end();
 	return NULL;
 }

@@ -67,6 +67,13 @@ int waiting_keep(struct waiting *w, const struct sample *s, const struct stack *
 	return full;
 }
 
+bool waiting_misses(const struct waiting *w, pid_t tid, uint64_t out)
+{
+	uint32_t i = idmap_get(&w->by_tid, (uint64_t)tid);
+
+	return i != IDMAP_NONE && w->all[i].n && w->all[i].sample.time != out;
+}
+
 bool waiting_take(struct waiting *w, pid_t tid, uint64_t out, struct waiting_one *ret)
 {
 	uint32_t i = idmap_get(&w->by_tid, (uint64_t)tid);

@@ -35,6 +35,9 @@ const char *waiting_marker(uint32_t state);
 int waiting_keep(struct waiting *w, const struct sample *s, const struct stack *stack,
 		 uint32_t state, bool undecided);
 
+/* True: of the thread's last wait, which began at another time than @out, no end was told. */
+bool waiting_misses(const struct waiting *w, pid_t tid, uint64_t out);
+
 /* That of thread @tid which began at @out, without what it stands for; ->frames is the
  * caller's to free. False: it is not there. */
 bool waiting_take(struct waiting *w, pid_t tid, uint64_t out, struct waiting_one *ret);

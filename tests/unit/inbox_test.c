@@ -165,6 +165,29 @@ static void filled(void **state)
 	queue_deinit(&q);
 }
 
+/* Of a wait whose end has no room the sample is missed elsewhere. */
+static void ends_of_waits(void **state)
+{
+	enum { LIMIT = 4096, HELD = 1024, MOST = LIMIT / 2 * 3 + LIMIT / 4 };
+	uint64_t samples, others;
+	struct queue q, *queues[] = { &q };
+	struct inbox *in;
+	size_t bytes;
+
+	assert_int_equal(0, queue_init(&q, 1 << 20));
+	in = inbox_create(queues, 1, &stats);
+	assert_non_null(in);
+	inbox_limit(in, LIMIT);
+	for (uint64_t i = 0; i <= MOST / HELD; i++)
+		push(&q, Q_WAIT, i, HELD - sizeof(struct inbox_item));
+	assert_int_equal(MOST / HELD, take(in, Q_WAIT, &bytes));
+	inbox_dropped(in, &samples, &others);
+	assert_int_equal(samples, 0);
+	assert_int_equal(others, 0);
+	inbox_destroy(in);
+	queue_deinit(&q);
+}
+
 /* A record that samples were lost tells how many, also where it has no room. */
 static void lost_record_without_room(void **state)
 {
@@ -432,6 +455,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(filled),	  cmocka_unit_test(lost_record_without_room),
+		cmocka_unit_test(ends_of_waits),
 		cmocka_unit_test(bounded),	  cmocka_unit_test(handed_out_counts),
 		cmocka_unit_test(limited),	  cmocka_unit_test(stacks_are_cut),
 		cmocka_unit_test(sides_leave_some),

@@ -548,6 +548,25 @@ static void put_deep_wait(struct fix *f, int tid, uint64_t out)
 				  .tid = tid });
 }
 
+/* A queue had no room for the end of a wait: the thread's next one tells so, or the end of all. */
+static void a_wait_without_its_end_is_lost(void **state)
+{
+	const struct q_wait over = { .time = 5, .out = 4, .weight = 3, .tid = 71 };
+	uint64_t lost = STATS_GET(&stats, lost), full = STATS_GET(&stats, queue_full);
+	struct fix *f = *state;
+
+	put_deep_wait(f, 71, 2);
+	put_deep_wait(f, 71, 4);
+	put_deep_wait(f, 71, 4); /* read once more */
+	put(f, 1, Q_WAIT, &over, sizeof(over));
+	resolve(f, "5 nopython: [sleep] k1 k2 k3 k4 k5\nround\n");
+	assert_int_equal(STATS_GET(&stats, lost), lost + 1);
+	put_deep_wait(f, 71, 2);
+	resolve(f, "round\n");
+	assert_int_equal(STATS_GET(&stats, lost), lost + 2);
+	assert_int_equal(STATS_GET(&stats, queue_full), full + 2);
+}
+
 /* Stacks of waits that are not over have a part of the memory for names and stacks. */
 static void deep_waits(void **state)
 {
@@ -794,6 +813,7 @@ int main(void)
 		TEST(counted_as_given),
 		TEST(without_names),
 		TEST(a_wait_without_its_sample_is_lost_once),
+		TEST(a_wait_without_its_end_is_lost),
 		TEST(deep_waits),
 		TEST(a_wait_that_is_taken_back),
 		TEST(lost_and_throttled_are_counted),
