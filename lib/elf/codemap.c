@@ -12,12 +12,19 @@ enum {
 	MAX_NAME = 4096,
 	MAX_BYTES = 64 << 20,
 	MAX_CODE = 256 << 20, /* bytes of one function */
-	MAX_NESTING = 16,
+	LAYER = 1 << 16,      /* rows that are laid over others at a time */
 };
 
 struct codemap_row {
 	uint64_t start;
-	uint32_t size, name; /* name: ascending in the order of the file */
+	uint32_t size, name;
+};
+
+/* What younger code left of a row. */
+struct codemap_piece {
+	uint64_t start, end;
+	uint32_t name;
+	bool cut; /* it begins behind the beginning of its row */
 };
 
 static void give(struct codemap *m, size_t n)
@@ -28,8 +35,9 @@ static void give(struct codemap *m, size_t n)
 
 void codemap_deinit(struct codemap *m)
 {
-	give(m, m->cap * sizeof(*m->row) + m->cap_names);
+	give(m, m->cap * sizeof(*m->row) + m->cap_laid * sizeof(*m->laid) + m->cap_names);
 	free(m->row);
+	free(m->laid);
 	free(m->names);
 	*m = (struct codemap){ .quota = m->quota };
 }
@@ -37,23 +45,21 @@ void codemap_deinit(struct codemap *m)
 /* Count @more bytes that @m is to have; false: too many. */
 static bool take(struct codemap *m, size_t n, size_t more)
 {
-	if (n > MAX_BYTES || (m->quota && !quota_take(m->quota, QUOTA_JIT_BYTES, more)))
-		m->full = true;
-	return !m->full;
+	return n <= MAX_BYTES && (!m->quota || quota_take(m->quota, QUOTA_JIT_BYTES, more));
 }
 
 /* A larger @p, or NULL, and @m is full. */
 static void *grown(struct codemap *m, void *p, size_t *cap, size_t want, size_t each)
 {
-	size_t n = MAX(*cap * 2, want), more = (n - *cap) * each;
-	void *ret = take(m, n * each, more) ? reallocarray(p, n, each) : NULL;
+	size_t n = MAX(MIN(*cap * 2, MAX_BYTES / each), want), more = (n - *cap) * each;
+	bool may = take(m, n * each, more);
+	void *ret = may ? reallocarray(p, n, each) : NULL;
 
-	if (ret) {
+	if (ret)
 		*cap = n;
-	} else if (!m->full) {
+	else if (may)
 		give(m, more);
-		m->full = true;
-	}
+	m->full |= !ret;
 	return ret;
 }
 
@@ -70,13 +76,13 @@ void codemap_add(struct codemap *m, uint64_t start, uint64_t size, const char *n
 	if (!is_code(start, size, n) || m->full)
 		return;
 	if (m->n == m->cap) {
-		p = grown(m, m->row, &m->cap, 256, sizeof(*m->row));
+		p = grown(m, m->row, &m->cap, MAX(256, m->n + 1), sizeof(*m->row));
 		if (!p)
 			return;
 		m->row = p;
 	}
 	if (m->cap_names - m->n_names <= n) {
-		p = grown(m, m->names, &m->cap_names, 2 * MAX_NAME, 1);
+		p = grown(m, m->names, &m->cap_names, MAX(2 * MAX_NAME, m->n_names + n + 1), 1);
 		if (!p)
 			return;
 		m->names = p;
@@ -89,25 +95,136 @@ void codemap_add(struct codemap *m, uint64_t start, uint64_t size, const char *n
 
 /* ---- Order ---- */
 
-/* By start; of one start the last written first. */
-static int row_cmp(const void *a, const void *b)
+static struct codemap_piece *lay_over_one(struct codemap_piece *to, struct codemap_piece rest,
+					  const struct codemap_piece **young,
+					  const struct codemap_piece *end)
 {
-	const struct codemap_row *x = a, *y = b;
+	const struct codemap_piece *y = *young;
 
-	return COMPARE(x->start, y->start) ?: COMPARE(y->name, x->name);
+	for (; y < end && y->start < rest.end; *to++ = *y++) {
+		if (rest.start < y->start)
+			*to++ = (struct codemap_piece){ rest.start, y->start, rest.name, rest.cut };
+		rest.start = y->end;
+		rest.cut = true;
+		if (y->end > rest.end) /* it lies over the next one, too */
+			break;
+	}
+	if (rest.start < rest.end)
+		*to++ = rest;
+	*young = y;
+	return to;
+}
+
+/* Lay @young over @old, each in order and disjoint as what @to gets is. A row whose beginning is
+ * covered has no name from then on: what is left of it is nobody's. @to has room for two pieces
+ * more for each of @young, and @old may be the end of it. Returns its new end. */
+static struct codemap_piece *lay_over(char *names, struct codemap_piece *to,
+				      const struct codemap_piece *old, size_t n_old,
+				      const struct codemap_piece *young, size_t n_young)
+{
+	const struct codemap_piece *old_end = old + n_old, *end = young + n_young;
+
+	for (; old < old_end; old++) {
+		while (young < end && young->end <= old->start)
+			*to++ = *young++;
+		if (young < end && young->start <= old->start && !old->cut)
+			names[old->name] = '\0';
+		to = lay_over_one(to, *old, &young, end);
+	}
+	while (young < end)
+		*to++ = *young++;
+	return to;
+}
+
+/* Lay @n rows one over the other, the last is the youngest. @to gets their pieces: it has room
+ * for two a row, and so has @spare. How many they are. */
+static size_t lay_rows(char *names, const struct codemap_row *row, size_t n,
+		       struct codemap_piece *to, struct codemap_piece *spare)
+{
+	size_t half = n / 2, n_old, n_young;
+
+	if (n == 1) {
+		*to = (struct codemap_piece){ .start = row->start,
+					      .end = row->start + row->size,
+					      .name = row->name };
+		return 1;
+	}
+	n_old = lay_rows(names, row, half, spare, to);
+	n_young = lay_rows(names, row + half, n - half, spare + 2 * half, to);
+	return (size_t)(lay_over(names, to, spare, n_old, spare + 2 * half, n_young) - to);
+}
+
+/* Lay pieces over all that there are. Without room @m is full. */
+static void lay(struct codemap *m, const struct codemap_piece *young, size_t n)
+{
+	size_t most = m->n_laid + 2 * n;
+	struct codemap_piece *p = m->laid;
+
+	if (most > m->cap_laid)
+		p = grown(m, p, &m->cap_laid, most, sizeof(*p));
+	if (!p)
+		return;
+	m->laid = p;
+	memmove(p + 2 * n, p, m->n_laid * sizeof(*p));
+	m->n_laid = (size_t)(lay_over(m->names, p, p + 2 * n, m->n_laid, young, n) - p);
+}
+
+static void drop_rows(struct codemap *m)
+{
+	give(m, m->cap * sizeof(*m->row));
+	free(m->row);
+	m->row = NULL;
+	m->n = m->cap = 0;
 }
 
 void codemap_sort(struct codemap *m)
 {
-	size_t k = 0;
+	size_t most = MIN(m->n, (size_t)LAYER), n;
+	_cleanup_free_ struct codemap_piece *p = NULL;
 
-	if (m->n == m->n_sorted)
+	if (!m->n)
 		return;
-	qsort(m->row, m->n, sizeof(*m->row), row_cmp);
-	for (size_t i = 0; i < m->n; i++)
-		if (k == 0 || m->row[k - 1].start != m->row[i].start)
-			m->row[k++] = m->row[i];
-	m->n = m->n_sorted = k;
+	p = reallocarray(NULL, 4 * most, sizeof(*p));
+	m->full |= !p;
+	for (size_t at = 0; p && at < m->n; at += n) {
+		n = MIN(m->n - at, most);
+		lay(m, p, lay_rows(m->names, m->row + at, n, p, p + 2 * most));
+	}
+	drop_rows(m);
+}
+
+/* Add the names of @young, and say so in its pieces. False: there is no room. */
+static bool join_names(struct codemap *m, struct codemap *young)
+{
+	size_t want = m->n_names + young->n_names;
+	char *p = m->names;
+
+	if (want > m->cap_names)
+		p = grown(m, p, &m->cap_names, want, 1);
+	if (!p)
+		return false;
+	m->names = p;
+	memcpy(p + m->n_names, young->names, young->n_names);
+	for (size_t i = 0; i < young->n_laid; i++)
+		young->laid[i].name += (uint32_t)m->n_names;
+	m->n_names = want;
+	return true;
+}
+
+void codemap_join(struct codemap *m, struct codemap *young)
+{
+	bool full = m->full || young->full;
+
+	if (!m->n_names) {
+		codemap_deinit(m);
+		*m = *young;
+		*young = (struct codemap){ .quota = m->quota };
+	} else if (young->n_laid && join_names(m, young)) {
+		lay(m, young->laid, young->n_laid);
+	}
+	m->full |= full;
+	codemap_deinit(young);
+	young->full = m->full;
 }
 
 bool codemap_first(const struct codemap *m, uint64_t *start)
@@ -119,17 +236,10 @@ bool codemap_first(const struct codemap *m, uint64_t *start)
 
 const char *codemap_find(const struct codemap *m, uint64_t ip)
 {
-	size_t n = rows_up_to(m->row, m->n_sorted, sizeof(*m->row), ip);
-	const struct codemap_row *best = NULL;
+	size_t n = rows_up_to(m->laid, m->n_laid, sizeof(*m->laid), ip);
+	const char *name = n && ip < m->laid[n - 1].end ? m->names + m->laid[n - 1].name : "";
 
-	/* Memory is used again: of all that cover it, the last written. */
-	for (size_t i = n; i > 0 && n - i < MAX_NESTING; i--) {
-		const struct codemap_row *r = &m->row[i - 1];
-
-		if (ip - r->start < r->size && (!best || r->name > best->name))
-			best = r;
-	}
-	return best ? m->names + best->name : NULL;
+	return *name ? name : NULL;
 }
 
 /* ---- perf-PID.map ---- */

@@ -17,8 +17,10 @@
 struct quota;
 
 struct codemap {
-	struct codemap_row *row; /* sorted by codemap_sort() */
-	size_t n, cap, n_sorted;
+	struct codemap_row *row; /* as they were added, until codemap_sort() */
+	size_t n, cap;
+	struct codemap_piece *laid; /* in order, and none reaches into the next */
+	size_t n_laid, cap_laid;
 	char *names;
 	size_t n_names, cap_names;
 	struct quota *quota; /* of all together, borrowed; NULL: none */
@@ -31,15 +33,19 @@ void codemap_deinit(struct codemap *m); /* but for @quota */
  * room, is left out. @n: bytes of @name. */
 void codemap_add(struct codemap *m, uint64_t start, uint64_t size, const char *name, size_t n);
 
-/* The name of the code at @ip, or NULL; where the file names an address more than once, the
- * last that it says. */
+/* The name of the code at @ip, or NULL. Memory is used again: of all rows that cover it, the one
+ * that was added last; it has none any more once a later one covers its beginning. */
 const char *codemap_find(const struct codemap *m, uint64_t ip);
 
 /* Where the row that was added first begins. False: there is none. */
 bool codemap_first(const struct codemap *m, uint64_t *start);
 
-/* After the last piece of the file that there is now. */
+/* After the last piece of the file that there is now: what was added until now is found. */
 void codemap_sort(struct codemap *m);
+
+/* Have what @young has, which is sorted, as if it had been added to @m later than all else. @young
+ * is empty then, and full if @m is. Both have the same quota. */
+void codemap_join(struct codemap *m, struct codemap *young);
 
 /* Take what is whole of the next piece of a file (@at: its offset in it) and say how many
  * bytes that was, which can be more than @b has; 0: nothing, there must be more first. */

@@ -84,6 +84,138 @@ static void test_used_again(void **state)
 	codemap_deinit(&m);
 }
 
+/* Over many small functions, of which there are gaps between, lies a large one. */
+static void test_many_used_again(void **state)
+{
+	enum { FUNCTIONS = 20 };
+	struct codemap m = { 0 };
+	char line[64];
+
+	for (int i = 0; i < FUNCTIONS; i++) {
+		snprintf(line, sizeof(line), "%x 30 a%d\n", 0x1000 + 0x40 * i, i);
+		parse_perf(&m, line);
+	}
+	check_name(&m, 0x14cf, "a19");
+	parse_perf(&m, "1000 500 all\n");
+	check_name(&m, 0x14cf, "all");
+	check_name(&m, 0x14f8, "all");
+	check_name(&m, 0x1038, "all");
+	check_name(&m, 0x1500, NULL);
+	codemap_deinit(&m);
+}
+
+enum { DRAWN = 64, PLACES = 48 };
+
+struct drawn_row {
+	uint64_t start, size;
+};
+
+/* The last one of @n rows that covers @at; -1: none. */
+static int last_over(const struct drawn_row *r, int n, uint64_t at)
+{
+	while (n > 0 && at - r[n - 1].start >= r[n - 1].size)
+		n--;
+	return n - 1;
+}
+
+static void check_drawn(const struct codemap *m, const struct drawn_row *r, int n)
+{
+	char name[16];
+
+	for (uint64_t at = 0; at < PLACES; at++) {
+		int i = last_over(r, n, at);
+
+		snprintf(name, sizeof(name), "r%d", i);
+		check_name(m, at, i >= 0 && last_over(r, n, r[i].start) == i ? name : NULL);
+	}
+}
+
+/* Rows at random, found after each few of them, and joined with all before: each address has the
+ * name of the last row there, unless that one's beginning has another. */
+static void test_drawn_rows(void **state)
+{
+	unsigned seed = 7;
+
+	for (int round = 0; round < 3000; round++) {
+		struct codemap m = { 0 }, young = { 0 };
+		struct drawn_row r[DRAWN];
+		char name[16];
+
+		for (int n = 0; n < DRAWN; n++) {
+			r[n].start = (uint64_t)rand_r(&seed) % PLACES;
+			r[n].size = 1 + (uint64_t)rand_r(&seed) % (n % 3 ? 6 : PLACES);
+			snprintf(name, sizeof(name), "r%d", n);
+			codemap_add(&young, r[n].start, r[n].size, name, strlen(name));
+			if (rand_r(&seed) % 8 == 0)
+				codemap_sort(&young);
+			if (rand_r(&seed) % 12)
+				continue;
+			codemap_sort(&young);
+			codemap_join(&m, &young);
+			check_drawn(&m, r, n + 1);
+		}
+		codemap_deinit(&m);
+		codemap_deinit(&young);
+	}
+}
+
+/* Functions one behind the other, more than are laid over the others at a time, and then as many in
+ * their place. */
+static void test_many_rows(void **state)
+{
+	enum { N = 200000 };
+	struct codemap m = { 0 }, young = { 0 };
+	char name[16];
+
+	for (int i = 0; i < 2 * N; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		if (i < N)
+			codemap_add(&m, (uint64_t)i * 32, 32, name, strlen(name));
+		else
+			codemap_add(&young, (uint64_t)(i - N) * 32 + 16, 32, name, strlen(name));
+	}
+	codemap_sort(&m);
+	for (int i = 0; i < N; i += 1000) {
+		snprintf(name, sizeof(name), "f%d", i);
+		check_name(&m, (uint64_t)i * 32 + 31, name);
+	}
+	codemap_sort(&young);
+	codemap_join(&m, &young);
+	for (int i = 0; i < N; i += 1000) {
+		snprintf(name, sizeof(name), "f%d", N + i);
+		check_name(&m, (uint64_t)i * 32 + 31, name);
+	}
+	check_name(&m, 15, "f0");
+	codemap_deinit(&m);
+}
+
+/* What there was no room for is not there, and what was there before is; nothing more is taken. */
+static void test_no_room_to_join(void **state)
+{
+	struct quota *quota = quota_create();
+	struct codemap m = { .quota = quota }, young = { .quota = quota };
+	size_t n = 1;
+
+	parse_perf(&m, "1000 10 old\n");
+	for (int i = 0; i < 1000; i++)
+		codemap_add(&young, (uint64_t)(0x2000 + i), 1, "young", 5);
+	codemap_sort(&young);
+	while (quota_take(quota, QUOTA_JIT_BYTES, n)) /* all that is left */
+		n *= 2;
+	while (n > 0)
+		if (!quota_take(quota, QUOTA_JIT_BYTES, n))
+			n /= 2;
+	codemap_join(&m, &young);
+	assert_true(m.full && young.full);
+	check_name(&m, 0x1000, "old");
+	check_name(&m, 0x2000, NULL);
+	codemap_add(&young, 0x2000, 1, "young", 5);
+	assert_int_equal(0, young.n);
+	codemap_deinit(&m);
+	codemap_deinit(&young);
+	quota_unref(quota);
+}
+
 static void dump_other(struct dump *d, uint32_t id, uint32_t n)
 {
 	put32(d, id), put32(d, n), put64(d, 3);
@@ -231,7 +363,7 @@ static void test_bounded_together(void **state)
 		parse_perf(&other, "1000 10 name\n");
 		parse_perf(&alone, "1000 10 name\n");
 	}
-	assert_true(m.full && m.n && other.full && other.n);
+	assert_true(m.full && m.n_laid && other.full && other.n_laid);
 	assert_true(m.cap_names + other.cap_names < LEFT);
 	assert_false(alone.full);
 	assert_true(alone.cap_names > LEFT);
@@ -264,7 +396,9 @@ static void test_handed_over(void **state)
 		codemap_deinit(&here);
 		codemap_sort(&there);
 		check_name(&there, 0x1001, "b");
-		check_name(&there, 0x1009, "c");
+		check_name(&there, 0x901, "c");
+		check_name(&there, 0x1009, NULL);
+		check_name(&there, 0x1011, "c");
 		check_name(&there, 0x2001, i ? "d" : NULL);
 	}
 	assert_int_equal(1, pwrite(file, "e", 1, 31));
@@ -369,7 +503,7 @@ static void test_no_row_is_trusted(void **state)
 	unsigned char good[N + 1], b[N];
 	int fd;
 
-	parse_perf(&m, "1000 10 abc\n");
+	codemap_parse_perf(&m, (struct bytes){ (const unsigned char *)"1000 10 abc\n", 12 }, 0);
 	fd = codemap_make(&m);
 	codemap_deinit(&m);
 	assert_int_equal(N, pread(fd, good, sizeof(good), 0));
@@ -396,6 +530,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_perf_lines),
 		cmocka_unit_test(test_used_again),
+		cmocka_unit_test(test_many_used_again),
+		cmocka_unit_test(test_drawn_rows),
+		cmocka_unit_test(test_many_rows),
+		cmocka_unit_test(test_no_room_to_join),
 		cmocka_unit_test(test_dump),
 		cmocka_unit_test(test_dump_is_none),
 		cmocka_unit_test(test_flips),
