@@ -28,7 +28,8 @@ static const uint64_t min_pause_ns = 1000000, max_pause_ns = 200000000;
 /* One file, read up to @place. */
 struct source {
 	enum codemap_kind kind;
-	struct codemap map;
+	struct codemap map; /* what was read since end() took it */
+	bool anew;	    /* what end() took before is no more in the file */
 	struct stat st; /* of when it was read to its end */
 	struct codemap_place place;
 	unsigned bad_ends; /* of who read it */
@@ -65,7 +66,11 @@ struct reading {
 	uint64_t who, begun; /* quota_enter(), quota_begin() */
 };
 
+/* In the order in which names are looked for. */
+enum known { KNOWN_DUMP, KNOWN_PERF, KNOWN_OBJECTS, N_KNOWN };
+
 struct jit {
+	struct codemap known[N_KNOWN]; /* what was read, also while more is */
 	struct sources *s;   /* NULL while they are read */
 	struct later *later; /* who reads the sources */
 	struct reading *reading;
@@ -83,6 +88,7 @@ struct jit {
 static void source_reset(struct source *f)
 {
 	codemap_deinit(&f->map);
+	f->anew = true;
 	f->place = (struct codemap_place){ 0 };
 }
 
@@ -298,14 +304,32 @@ static void judge_objects(struct jit *j)
 		file_helper_bad_end(j->files, what, ++s->objects_bad_ends);
 }
 
+static void learn(struct codemap *known, struct codemap *map, bool *anew)
+{
+	if (*anew)
+		codemap_deinit(known);
+	*anew = false;
+	codemap_join(known, map);
+}
+
+static void learn_all(struct jit *j)
+{
+	struct sources *s = j->s;
+
+	learn(&j->known[KNOWN_DUMP], &s->dump.map, &s->dump.anew);
+	learn(&j->known[KNOWN_PERF], &s->perf.map, &s->perf.anew);
+	learn(&j->known[KNOWN_OBJECTS], &s->objects.map, &s->objects.anew);
+}
+
 /* Have the sources back, if they were read within @ms. */
 static void end(struct jit *j, int ms)
 {
+	uint64_t begin, now;
 	char path[64];
-	uint64_t now;
 
 	if (!later_wait(j->later, ms))
 		return;
+	begin = now_ns();
 	j->s = j->reading->s;
 	j->reading->s = NULL;
 	later_release(j->later);
@@ -314,28 +338,26 @@ static void end(struct jit *j, int ms)
 	judge(j, &j->s->perf, path);
 	judge(j, &j->s->dump, j->s->mapped.path);
 	judge_objects(j);
+	learn_all(j);
+	now = now_ns();
 	/* A JIT that writes on and on costs a tenth of our time; one that never wrote costs
 	 * nothing. */
 	if (j->s->changed)
-		j->pause_ns = MAX(min_pause_ns, 10 * j->s->took_ns);
+		j->pause_ns = MAX(min_pause_ns, 10 * (j->s->took_ns + now - begin));
 	else
 		j->pause_ns = MIN(MAX(min_pause_ns, 2 * j->pause_ns), max_pause_ns);
 	/* A dump that was mapped meanwhile has not been looked at. */
-	now = now_ns();
 	j->next_ns = j->mapped.map.ino == j->s->mapped.map.ino ? now + j->pause_ns : 0;
-	j->stale_ns = now + max_pause_ns;
+	j->stale_ns = now + MAX(max_pause_ns, j->pause_ns);
 }
 
 static const char *find(const struct jit *j, uint64_t ip)
 {
-	const char *name;
+	const char *name = NULL;
 
-	if (!j->s)
-		return NULL;
-	name = codemap_find(&j->s->dump.map, ip);
-	if (!name)
-		name = codemap_find(&j->s->perf.map, ip);
-	return name ? name : codemap_find(&j->s->objects.map, ip);
+	for (size_t i = 0; i < N_KNOWN && !name; i++)
+		name = codemap_find(&j->known[i], ip);
+	return name;
 }
 
 /* Many processes whose JITs write on and on, a tenth of our time each, would take all of it. */
@@ -386,6 +408,8 @@ struct jit *jit_create(pid_t pid, uint64_t since_ns, struct quota *quota,
 		return NULL;
 	j->files = files;
 	j->quota = quota;
+	for (size_t i = 0; i < N_KNOWN; i++)
+		j->known[i].quota = quota;
 	j->s = sources_create(pid, since_ns, quota, files);
 	if (!j->s) {
 		free(j);
@@ -399,6 +423,8 @@ void jit_destroy(struct jit *j)
 {
 	if (!j)
 		return;
+	for (size_t i = 0; i < N_KNOWN; i++)
+		codemap_deinit(&j->known[i]);
 	sources_destroy(j->s);
 	later_release(j->later);
 	free(j);

@@ -195,6 +195,7 @@ static bool follow(struct entries *new, struct rmem *mem, uint64_t at,
 static void begin_anew(struct jit_objects *o)
 {
 	codemap_deinit(&o->map);
+	o->anew = true;
 	for (size_t i = 0; i < o->n_lists; i++)
 		o->list[i].head.at = 0;
 }

@@ -24,7 +24,8 @@ struct jit_objects {
 	pid_t pid;
 	uint64_t since_ns;
 	int pidfd; /* owned; < 0: @since_ns tells whether the process is another by now */
-	struct codemap map;
+	struct codemap map; /* what was read, until somebody takes it out */
+	bool anew;	    /* what was read before is of a list that is no more */
 	struct {
 		uint64_t at;   /* address of the list's descriptor */
 		struct jit_objects_entry head; /* was first when it was read; at 0: none */
