@@ -26,6 +26,8 @@ struct srcline {
 	int socket; /* -1: it is lost */
 	pid_t pid;
 	uint32_t looks, number; /* of the question that is answered */
+	bool ended; /* that one has, */
+	int status; /* so */
 };
 
 /* Its process takes no signal that a terminal sends: it serves until its socket is closed. */
@@ -102,21 +104,35 @@ ssize_t srcline_take(const char *p, size_t n, srcline_answer *answer, void *arg)
 	return (ssize_t)at;
 }
 
-/* Take answers until there are no more, or @socket says how it ended: who hangs has @fd open.
- */
-static int take_all(int fd, int socket, uint64_t until, srcline_answer *answer, void *arg)
+/* An end is said: note it if it is that of this question. An earlier one's, which nobody waits for
+ * any more, may come late. False: nothing more will be said. */
+static bool take_end(struct srcline *s)
+{
+	struct srcline_end end;
+
+	if (read(s->socket, &end, sizeof(end)) != sizeof(end))
+		return false;
+	s->ended = end.number == s->number;
+	s->status = end.status;
+	return true;
+}
+
+/* Take answers until there are no more, or it is said how it ended: who hangs has @fd open. */
+static int take_all(struct srcline *s, int fd, uint64_t until, srcline_answer *answer, void *arg)
 {
 	_cleanup_free_ char *buf = malloc(BUFFER);
 	size_t n = 0;
 
 	while (buf) {
 		struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
-				       { .fd = socket, .events = POLLIN } };
+				       { .fd = s->socket, .events = POLLIN } };
 		uint64_t now = now_ns();
 		ssize_t got;
 
 		if (now >= until || poll(p, 2, (int)((until - now) / 1000000) + 1) == 0)
 			return -ETIMEDOUT;
+		if (!p[0].revents && p[1].revents && take_end(s) && !s->ended)
+			continue;
 		if (!p[0].revents)
 			return n ? -EIO : 0;
 		got = read(fd, buf + n, BUFFER - n);
@@ -138,18 +154,15 @@ static int take_all(int fd, int socket, uint64_t until, srcline_answer *answer, 
 static int end(struct srcline *s)
 {
 	struct pollfd p = { .fd = s->socket, .events = POLLIN };
-	struct srcline_end end;
 	int status, sig;
 
-	do
-		if (poll(&p, 1, LINGER_MS) <= 0 ||
-		    read(s->socket, &end, sizeof(end)) != sizeof(end)) {
+	while (!s->ended)
+		if (poll(&p, 1, LINGER_MS) <= 0 || !take_end(s)) {
 			close(s->socket);
 			s->socket = -1;
 			return -EIO;
 		}
-	while (end.number != s->number); /* of one that nobody waited for */
-	status = end.status;
+	status = s->status;
 	sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
 		return -EINTR;
@@ -170,12 +183,13 @@ static int ask(struct srcline *s, const struct srcline_file *f, int question, ui
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
 	s->number++;
+	s->ended = false;
 	r = opener_send(f->openers, s->socket, &s->number, sizeof(s->number),
 			(int[]){ f->fd, question, ends[1], f->root }, f->root < 0 ? 3 : 4,
 			(int)s->looks * SRCLINE_LOOK_MS);
 	close(ends[1]);
 	if (r == 0) {
-		r = take_all(ends[0], s->socket, until, answer, arg);
+		r = take_all(s, ends[0], until, answer, arg);
 		close(ends[0]); /* who still talks ends */
 		how = end(s);
 		return r < 0 && how != -EINTR ? r : how;

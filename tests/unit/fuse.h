@@ -65,7 +65,24 @@ static inline size_t fuse_answer(const struct fuse_in_header *in, void *out)
 	}
 }
 
-static inline void serve_unread(int fd)
+/* Where the server waits for a byte before it answers who opens the file, and where to it writes
+ * one when nobody has it open any more. -1: neither. */
+struct fuse_gate {
+	int open, closed;
+};
+
+static inline bool pass_gate(const struct fuse_gate *g, uint32_t opcode)
+{
+	char byte = 0;
+
+	if (opcode == FUSE_OPEN && g->open >= 0)
+		return read(g->open, &byte, 1) == 1;
+	if (opcode == FUSE_RELEASE && g->closed >= 0)
+		return write(g->closed, &byte, 1) == 1;
+	return true;
+}
+
+static inline void serve_unread(int fd, const struct fuse_gate *gate)
 {
 	static unsigned char in[1 << 18];
 	const struct fuse_in_header *head = (const struct fuse_in_header *)(void *)in;
@@ -74,7 +91,7 @@ static inline void serve_unread(int fd)
 		unsigned char body[256];
 	} out;
 
-	while (read(fd, in, sizeof(in)) > 0) {
+	while (read(fd, in, sizeof(in)) > 0 && pass_gate(gate, head->opcode)) {
 		size_t n = fuse_answer(head, out.body);
 
 		out.head = (struct fuse_out_header){ .len = (uint32_t)(sizeof(out.head) + n),
@@ -87,19 +104,24 @@ static inline void serve_unread(int fd)
 }
 
 /* Its server: a process, for the file system ends with it. */
-static inline pid_t mount_unread(const char *path)
+static inline pid_t mount_gated(const char *path, const struct fuse_gate *gate)
 {
 	int fd = mount_dead(path);
 	pid_t server = fd < 0 ? -1 : fork();
 
 	if (server == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		serve_unread(fd);
+		serve_unread(fd, gate);
 		_exit(0);
 	}
 	if (fd >= 0)
 		close(fd);
 	return server;
+}
+
+static inline pid_t mount_unread(const char *path)
+{
+	return mount_gated(path, &(struct fuse_gate){ -1, -1 });
 }
 
 #endif

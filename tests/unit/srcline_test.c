@@ -7,13 +7,17 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "unit.h"
 #include "base/base.h"
 #include "base/clock.h"
+#include "elf/file_helper.h"
 #include "lines/srcline_int.h"
+#include "fuse.h"
 
 enum { N = 3, SHORT_MS = 300, LONG_MS = 20000, LARGE = 1 << 30 };
 
@@ -53,6 +57,13 @@ static int make_file(off_t bytes)
 	return ftruncate(memfd_create("a", MFD_CLOEXEC), bytes) < 0 ? SRCLINE_FAILED : 0;
 }
 
+/* Of CPU time. */
+static void work(clock_t ms)
+{
+	while (clock() < ms * CLOCKS_PER_SEC / 1000)
+		;
+}
+
 static int process(void)
 {
 	struct srcline_question q;
@@ -60,7 +71,9 @@ static int process(void)
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
 	if (fread(&q, sizeof(q), 1, stdin) != 1)
 		return SRCLINE_FAILED;
-	if (!strcmp(q.path, "none"))
+	if (!strncmp(q.path, "late", 4))
+		work(SHORT_MS);
+	if (!strcmp(q.path, "none") || !strcmp(q.path, "late none"))
 		return SRCLINE_NO_DEBUG;
 	if (!strcmp(q.path, "garbage")) {
 		for (int i = 0; i < 100000; i++)
@@ -194,6 +207,49 @@ static void one_that_hangs_is_left_behind(void **state)
 	assert_int_equal(a.n, N);
 }
 
+/* A file that nobody waits for any more is open at last, and its question ends: that is not the
+ * end of the question that is asked then. */
+static void an_old_question_ends(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	char folder[] = "/tmp/pysampled-lines-XXXXXX", path[64], byte = 0;
+	struct srcline_file f = { .root = -1, .path = "late none", .openers = file_helper_openers(h) };
+	struct srcline *before = lines;
+	const uint64_t at = 10;
+	struct answers a = { 0 };
+	int open_gate[2], closed_gate[2];
+	pid_t server;
+
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(0, pipe2(open_gate, O_CLOEXEC));
+	assert_int_equal(0, pipe2(closed_gate, O_CLOEXEC));
+	server = mount_gated(folder, &(struct fuse_gate){ open_gate[0], closed_gate[1] });
+	if (server < 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/prog", folder);
+	f.fd = open(path, O_PATH | O_CLOEXEC);
+	assert_true(f.fd >= 0);
+	lines = srcline_start(false); /* one that nothing has hung yet */
+	assert_int_equal(srcline_ask(lines, &f, &at, 1, false, LONG_MS, take, &a), -EBUSY);
+	assert_int_equal(1, write(open_gate[1], &byte, 1));
+	/* Who takes the question closes the file once it has said how that ended. */
+	assert_int_equal(1, read(closed_gate[0], &byte, 1));
+	assert_int_equal(ask("late", -1, 3 * LONG_MS, &a), 0);
+	assert_int_equal(a.n, N);
+	srcline_end(lines);
+	lines = before;
+	close(f.fd);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	for (int i = 0; i < 2; i++) {
+		close(open_gate[i]);
+		close(closed_gate[i]);
+	}
+	assert_int_equal(0, umount2(folder, MNT_DETACH));
+	rmdir(folder);
+	file_helper_end(h);
+}
+
 /* Ours may have the numbers that the process's have, for other files. */
 static void descriptors_do_not_collide(void **state)
 {
@@ -223,11 +279,14 @@ int main(int argc, char **argv)
 		cmocka_unit_test(whatever_it_ends_with),
 		cmocka_unit_test(its_time_is_limited),
 		cmocka_unit_test(one_that_hangs_is_left_behind),
+		cmocka_unit_test(an_old_question_ends),
 		cmocka_unit_test(descriptors_do_not_collide),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], SRCLINE_COMMAND))
 		return srcline_serve(false, process_flushed, NULL);
+	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
 	/* Not at a number that a test takes. */
 	while (dup(0) < SRCLINE_END)
 		;
