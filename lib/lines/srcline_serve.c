@@ -171,13 +171,19 @@ static int open_debug(int question)
 	return pwrite(question, &q, sizeof(q), 0) == sizeof(q) ? fd : -1;
 }
 
+/* False: its file was open too late, and who asked has gone on. */
+static bool is_awaited(int answer)
+{
+	return poll(&(struct pollfd){ .fd = answer }, 1, 0) == 0;
+}
+
 static int serve_one(const struct server *s, int fds[SRCLINE_END])
 {
 	const int only[SRCLINE_END] = { fds[SRCLINE_QUESTION], -1, -1, -1, -1, -1 };
 	struct srcline_question q;
 	int low, status;
 
-	if (!read_question(fds[SRCLINE_QUESTION], &q))
+	if (!read_question(fds[SRCLINE_QUESTION], &q) || !is_awaited(fds[SRCLINE_ANSWER]))
 		return W_EXITCODE(SRCLINE_FAILED, 0);
 	status = run_child(s, fds, &q, s->answer, q.looks);
 	if (status != W_EXITCODE(SRCLINE_WANTED, 0))

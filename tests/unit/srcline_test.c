@@ -207,17 +207,20 @@ static void one_that_hangs_is_left_behind(void **state)
 	assert_int_equal(a.n, N);
 }
 
-/* A file that nobody waits for any more is open at last, and its question ends: that is not the
- * end of the question that is asked then. */
+/* A file that nobody waits for any more is open at last, and its question ends, without being
+ * answered: that is not the end of the question that is asked then. */
 static void an_old_question_ends(void **state)
 {
 	struct file_helper *h = file_helper_start(NULL);
 	char folder[] = "/tmp/pysampled-lines-XXXXXX", path[64], byte = 0;
-	struct srcline_file f = { .root = -1, .path = "late none", .openers = file_helper_openers(h) };
+	struct srcline_file f = { .root = -1,
+				  .path = "late none",
+				  .openers = file_helper_openers(h) };
 	struct srcline *before = lines;
 	const uint64_t at = 10;
 	struct answers a = { 0 };
 	int open_gate[2], closed_gate[2];
+	uint64_t cpu;
 	pid_t server;
 
 	assert_non_null(mkdtemp(folder));
@@ -231,11 +234,13 @@ static void an_old_question_ends(void **state)
 	assert_true(f.fd >= 0);
 	lines = srcline_start(false); /* one that nothing has hung yet */
 	assert_int_equal(srcline_ask(lines, &f, &at, 1, false, LONG_MS, take, &a), -EBUSY);
+	cpu = srcline_cpu_ns(lines);
 	assert_int_equal(1, write(open_gate[1], &byte, 1));
 	/* Who takes the question closes the file once it has said how that ended. */
 	assert_int_equal(1, read(closed_gate[0], &byte, 1));
 	assert_int_equal(ask("late", -1, 3 * LONG_MS, &a), 0);
 	assert_int_equal(a.n, N);
+	assert_true(srcline_cpu_ns(lines) - cpu < 2 * SHORT_MS * 1000000ull);
 	srcline_end(lines);
 	lines = before;
 	close(f.fd);
