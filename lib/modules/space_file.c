@@ -148,7 +148,7 @@ static void opening_run(void *arg)
 
 	if (!o->elsewhere)
 		open_mapped(o);
-	else
+	else if (o->root >= 0)
 		o->fd = rootfile_open(o->root, o->path);
 	if (o->fd < 0)
 		return;
@@ -189,6 +189,7 @@ static struct opening *opening_make(const struct space *sp, const struct space_m
 	static const char gone[] = " (deleted)";
 	const char *path = elfcache_path(m->elf);
 	size_t n = strlen(path), cut = sizeof(gone) - 1;
+	int root = sp->of->root;
 	struct opening *o;
 
 	o = calloc(1, sizeof(*o) + n_bytes);
@@ -201,8 +202,8 @@ static struct opening *opening_make(const struct space *sp, const struct space_m
 	o->n = n_bytes;
 	o->elsewhere = sp->of->elsewhere;
 	o->files = file_helper_ref(elfcache_reader(sp->of->elfs));
-	o->root = sp->of->root < 0 ? -1 : fcntl(sp->of->root, F_DUPFD_CLOEXEC, 0);
-	o->fd = -ENOENT;
+	o->root = root < 0 ? -1 : fcntl(root, F_DUPFD_CLOEXEC, 0);
+	o->fd = o->root < 0 && root >= 0 ? -errno : -ENOENT;
 	o->map = space_proc_map(m, o->path);
 	o->view = sp->view;
 	o->map.here = !sp->view;

@@ -906,6 +906,58 @@ static void maps_with_files(void **state)
 	drop_root(root, "a");
 }
 
+/* Where the folder can't be opened there are no files, though this machine has one of that path. */
+static void no_other_root(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	const struct space_map *m;
+	struct elfcache_stamp stamp;
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	int own;
+
+	assert_true(n > 0);
+	path[n] = '\0';
+	spaces_elsewhere(s, "/nowhere");
+	m = map_file(s, 5, path);
+	assert_int_equal(0, s->n_opened);
+	assert_null(space_module(spaces_find(s, 1), m));
+	assert_int_equal(-ENOENT, space_open(spaces_find(s, 1), m, &own, &stamp));
+	spaces_destroy(s);
+}
+
+/* A folder that no descriptor was left for is asked again. */
+static void no_descriptor_for_the_root(void **state)
+{
+	char root[] = "/tmp/space_test.XXXXXX";
+	struct spaces *s = spaces_create(BYTES, SPACES_LATER);
+	struct stats stats = { 0 };
+	const struct space_map *m;
+	struct elfcache_stamp stamp;
+	struct rlimit few, all;
+	int own, fd;
+
+	make_root(root, "a", "0", 1);
+	spaces_elsewhere(s, root);
+	spaces_limit(s, 0, &stats);
+	m = map_file(s, 5, "/a");
+	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &all));
+	few = all;
+	few.rlim_cur = (rlim_t)lowest_free();
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &few));
+	fd = space_open(spaces_find(s, 1), m, &own, &stamp);
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &all));
+	assert_int_equal(-EAGAIN, fd);
+	assert_int_equal(1, STATS_GET(&stats, unread));
+	s->retry_ns = 0;
+	fd = space_open(spaces_find(s, 1), m, &own, &stamp);
+	assert_true(fd >= 0 && own >= 0);
+	close(fd);
+	close(own);
+	spaces_destroy(s);
+	drop_root(root, "a");
+}
+
 /* Name @number of one file, which is not there. */
 static void map_name_when(struct spaces *s, pid_t pid, int number, uint64_t time)
 {
@@ -1249,6 +1301,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(files_for_others),
 		cmocka_unit_test(files_of_strangers),
 		cmocka_unit_test(maps_with_files),
+		cmocka_unit_test(no_other_root),
+		cmocka_unit_test(no_descriptor_for_the_root),
 		cmocka_unit_test(bytes_of_files),
 		cmocka_unit_test(files_not_opened),
 		cmocka_unit_test(names_without_end),
