@@ -399,13 +399,13 @@ static void map_open(struct space *sp, const struct space_map *m, bool needed)
 	}
 }
 
-/* True: a file that was read may be looked at again. Some are each second, for each look takes a
- * thread. */
-static bool may_check(struct spaces *s, uint64_t time)
+/* True: the file that was read is to be looked at again. Some are each second, for each look takes
+ * a thread: those that are not are the next time. */
+static bool check_is_due(struct spaces *s, const struct space_map *m)
 {
-	if (time < s->check_ns)
+	if (s->elsewhere || m->told_ns < s->check_ns || !elfcache_may_be_old(m->elf, m->told_ns))
 		return false;
-	s->check_ns = clock_spend(s->check_ns, time, CHECK_EVERY_NS);
+	s->check_ns = clock_spend(s->check_ns, m->told_ns, CHECK_EVERY_NS);
 	return true;
 }
 
@@ -413,12 +413,10 @@ static bool may_check(struct spaces *s, uint64_t time)
  * written into it: nobody is told. */
 static void map_check(const struct space *sp, const struct space_map *m)
 {
-	struct spaces *s = sp->of;
 	struct elfcache_stamp stamp;
 
-	if (!s->elsewhere && elfcache_may_be_old(m->elf, m->told_ns) &&
-	    may_check(s, m->told_ns) && space_look(sp, m, &stamp) == 0)
-		elfcache_check(s->elfs, m->elf, &stamp);
+	if (check_is_due(sp->of, m) && space_look(sp, m, &stamp) == 0)
+		elfcache_check(sp->of->elfs, m->elf, &stamp);
 }
 
 /* Our own vdso is every process's: it is the kernel's. */
