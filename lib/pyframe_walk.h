@@ -16,7 +16,7 @@
 enum {
 	PYWALK_MAX_FRAMES = 8192,
 	PYWALK_NONE = 0xffff,	  /* "no such field" in struct pywalk_layout */
-	PYWALK_FRAME_BYTES = 128, /* no interpreter frame header is longer */
+	PYWALK_FRAME_BYTES = PYLAYOUT_FRAME_MAX,
 };
 
 /* The walker's row of a struct pylayout: small, flat, plain integers. */

@@ -52,10 +52,8 @@ enum {
 	RUNTIME_MAX = 2 << 20,
 	INTERP_MAX = 2 << 20,
 	TSTATE_MAX = 64 << 10,
-	FRAME_MAX = 128, /* PYWALK_FRAME_BYTES */
-	CODE_MAX = 256,	 /* PYCODE_HEAD_MAX */
 	OBJECT_MAX = 1024,
-	HEADER_MAX = 128, /* of a string or bytes object, and of a _PyCFrame */
+	HEADER_MAX = PYLAYOUT_HEADER_MAX,
 	GIL_MAX = 512,
 };
 
@@ -215,8 +213,8 @@ static int check_sizes(const struct pylayout *l, struct err *err)
 		uint32_t v, max, align;
 	} sizes[] = {
 		{ "tstate.size", l->tstate.size, TSTATE_MAX, 8 },
-		{ "frame.size", l->frame.size, FRAME_MAX, 8 },
-		{ "code.size", l->code.size, CODE_MAX, 8 },
+		{ "frame.size", l->frame.size, PYLAYOUT_FRAME_MAX, 8 },
+		{ "code.size", l->code.size, PYLAYOUT_CODE_MAX, 8 },
 		{ "str.ascii_data", l->str.ascii_data, HEADER_MAX, 8 },
 		{ "str.compact_data", l->str.compact_data, HEADER_MAX, 8 },
 	};

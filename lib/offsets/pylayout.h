@@ -190,6 +190,13 @@ struct pylayout {
 	enum py_linetable linetable;
 };
 
+/* pylayout_check() refuses what is larger: what is read by a layout has room for so many bytes. */
+enum {
+	PYLAYOUT_FRAME_MAX = 128,
+	PYLAYOUT_CODE_MAX = 256,   /* a code object before its bytecode */
+	PYLAYOUT_HEADER_MAX = 128, /* a string or bytes object before its characters */
+};
+
 /* Bytes of an object before its own fields. */
 static inline uint32_t pylayout_head(const struct pylayout *l)
 {

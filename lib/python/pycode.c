@@ -9,8 +9,7 @@
 #include "base/base.h"
 
 enum {
-	STR_HEAD_MAX = 128, /* pylayout_check() keeps headers below this */
-	GUESS_NAME = 64,    /* most names, files and tables fit the first read */
+	GUESS_NAME = 64, /* most names, files and tables fit the first read */
 	GUESS_FILE = 160,
 	GUESS_TABLE = 512,
 	GUESS_MAX = GUESS_TABLE,
@@ -26,7 +25,7 @@ struct part {
 	uint8_t kind; /* bytes a character */
 	bool cut;
 	size_t head_n; /* bytes read of the object */
-	unsigned char head[STR_HEAD_MAX + GUESS_MAX];
+	unsigned char head[PYLAYOUT_HEADER_MAX + GUESS_MAX];
 };
 
 enum { NAME, FILENAME, TABLE, PARTS };

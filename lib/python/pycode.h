@@ -19,7 +19,7 @@ enum {
 	PYCODE_FILE_MAX = 4096,	  /* bytes kept of a file name */
 	PYCODE_TABLE_MAX = 49152, /* bytes kept of a line table */
 	PYCODE_COPY_MAX = 69 * 1024, /* sizeof(struct pycode_copy) + all of the above */
-	PYCODE_HEAD_MAX = 256,	     /* bytes of a code object before its bytecode */
+	PYCODE_HEAD_MAX = PYLAYOUT_CODE_MAX,
 };
 
 /* Identifies the code object that lives at an address now. Two words: the

@@ -16,8 +16,6 @@ enum {
 	HAS_INLINE = 1 << 2, /* of a type's flags */
 	HAS_DICT = 1 << 4,
 	IS_BYTES = 1 << 27,
-	STR_HEAD =
-		64, /* bytes before a string's characters: 56, with the length and the state */
 	STR_BYTES = 512,
 	KEY_MAX = 32,
 	GENERAL_BYTES = 24, /* of an entry with a hash */
@@ -222,7 +220,7 @@ int pydict_entries(struct rmem *m, const struct pydict *d, uint32_t from, uint32
 static uint32_t find_key(struct rmem *m, const struct pylayout *l, const raddr key[],
 			 uint32_t n, const char *name)
 {
-	unsigned char head[PYDICT_PIECE][STR_HEAD + KEY_MAX];
+	unsigned char head[PYDICT_PIECE][PYLAYOUT_HEADER_MAX + KEY_MAX];
 	struct rmem_vec v[PYDICT_PIECE];
 	uint32_t which[PYDICT_PIECE], k = 0, len = (uint32_t)strlen(name);
 	uint32_t text = text_offset(l);
@@ -331,7 +329,7 @@ static int read_bytes(struct rmem *m, const struct pylayout *l, raddr at, char *
 
 int pydict_text(struct rmem *m, const struct pylayout *l, raddr at, char *buf, size_t cap)
 {
-	unsigned char head[STR_HEAD], data[STR_BYTES];
+	unsigned char head[PYLAYOUT_HEADER_MAX], data[STR_BYTES];
 	uint64_t length;
 	uint32_t state, kind, ascii;
 	size_t n;

@@ -21,7 +21,6 @@ enum {
 	MAX_FRAMES = 64,
 	MAX_GENERATORS = 10000, /* one in another; more are as good as these */
 	FRAMES_PROVEN = 4,	/* of a thread, from the innermost on, where it has as many */
-	FRAME_BYTES = 128,	/* pylayout_check() keeps frame.size below */
 	/* The target runs while we read: of tasks in quick turns, one look in 70 is whole. */
 	ATTEMPTS = 4000,
 	ATTEMPTS_AT_ONCE = 100,
@@ -210,7 +209,7 @@ static bool is_compiled(struct check *c, raddr frame, const unsigned char *buf)
 static bool check_frames(struct check *c, raddr frame)
 {
 	const struct pylayout *l = &c->p->layout;
-	unsigned char buf[FRAME_BYTES];
+	unsigned char buf[PYLAYOUT_FRAME_MAX];
 	raddr last = 0;
 	bool outermost = true;
 	int good = 0;

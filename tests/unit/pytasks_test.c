@@ -497,6 +497,49 @@ static void test_noise(void **state)
 	each(is_noise);
 }
 
+/* Keys of strings before whose characters as much lies as a process may say; the first is @name. */
+static raddr keys_with_large_heads(struct made *m, const char *name)
+{
+	struct world *w = m->w;
+	raddr at = take(w, 64), keys = take(w, 4096), entries;
+
+	world_put(w, at, w->l.dict.keys, keys, 8);
+	world_put(w, keys, w->l.dictkeys.index_log2, 6, 1);
+	world_put(w, keys, w->l.dictkeys.n, PYDICT_PIECE, 8);
+	entries = keys + pyoff_get(w->l.dictkeys.entries) + PYDICT_PIECE;
+	for (uint32_t i = 0; i < PYDICT_PIECE; i++) {
+		put(w, entries + 24 * i + 8, a_str(m, i ? "of another name" : name), 8);
+		put(w, entries + 24 * i + 16, m->none, 8);
+	}
+	return at;
+}
+
+/* What a process says of its strings is taken up to this size, and read into buffers. */
+static void test_large_heads(void **state)
+{
+	static const char name[] = "a name as long as few";
+	struct made m;
+	struct pylayout *l;
+	struct pydict d;
+	raddr value;
+	char text[64];
+
+	make_bare(&m, 6);
+	l = &m.w->l;
+	l->str.ascii_data = l->str.compact_data = PYLAYOUT_HEADER_MAX;
+	l->str.length = (pyoff)AT(PYLAYOUT_HEADER_MAX - 8);
+	assert_int_equal(pylayout_check(l, NULL), 0);
+	assert_int_equal(
+		pydict_read(&m.w->base, l, keys_with_large_heads(&m, name), &d), 0);
+	assert_int_equal(pydict_value(&m.w->base, l, &d, name, &value), 0);
+	assert_int_equal(value, m.none);
+	assert_int_equal(pydict_text(&m.w->base, l, a_str(&m, name), text, sizeof(text)), 0);
+	assert_string_equal(text, name);
+	l->str.compact_data += 8;
+	assert_int_equal(pylayout_check(l, NULL), -EBADMSG);
+	free(m.w);
+}
+
 /* Of all looks above. */
 static void test_damage(void **state)
 {
@@ -515,7 +558,7 @@ int main(void)
 		cmocka_unit_test(test_looked_at), cmocka_unit_test(test_types_in_a_circle),
 		cmocka_unit_test(test_size),	  cmocka_unit_test(test_garbage),
 		cmocka_unit_test(test_set),	  cmocka_unit_test(test_noise),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_large_heads), cmocka_unit_test(test_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
