@@ -194,8 +194,9 @@ static uint32_t group_size(const struct pylayout *l, enum group group)
 	case GEN:
 	case TYPE:
 		return OBJECT_MAX;
-	case GIL:
 	case CFRAME:
+		return PYLAYOUT_CFRAME_MAX;
+	case GIL:
 	case BYTES:
 	case DICT:
 	case DICTKEYS:
@@ -324,6 +325,25 @@ static int check_relations(const struct pylayout *l, struct err *err)
 	return 0;
 }
 
+/* Does what is read at once hold all that is loaded out of it? */
+static int check_reads(const struct pylayout *l, struct err *err)
+{
+	/* Behind a code object's type its size is looked for. */
+	if (pyoff_get(l->object.type) + 16 > l->code.size)
+		return err_set(err, -EBADMSG, "layout: object.type at %u, code.size is %u",
+			       pyoff_get(l->object.type), l->code.size);
+	if (pyoff_get(l->bytes.size) + 8 > pyoff_get(l->bytes.data))
+		return err_set(err, -EBADMSG, "layout: bytes.size is behind bytes.data");
+	if (!pyoff_has(l->str.state) &&
+	    pyoff_get(l->str.length) != pyoff_get(l->bytes.size))
+		return err_set(err, -EBADMSG, "layout: a str is bytes of another kind");
+	if (pyoff_has(l->tstate.cframe) && !pyoff_has(l->cframe.previous))
+		return err_set(err, -EBADMSG, "layout: cframe.previous is missing");
+	if (pyoff_has(l->code.stacksize) && !pyoff_has(l->code.firsttraceable))
+		return err_set(err, -EBADMSG, "layout: code.stacksize, no code.firsttraceable");
+	return 0;
+}
+
 int pylayout_check(const struct pylayout *l, struct err *err)
 {
 	int r = check_sizes(l, err);
@@ -334,5 +354,7 @@ int pylayout_check(const struct pylayout *l, struct err *err)
 		r = check_overlap(l, &fields[i], err);
 	if (r == 0)
 		r = check_relations(l, err);
+	if (r == 0)
+		r = check_reads(l, err);
 	return r < 0 ? r : check_age(l, err);
 }

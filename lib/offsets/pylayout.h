@@ -195,6 +195,7 @@ enum {
 	PYLAYOUT_FRAME_MAX = 128,
 	PYLAYOUT_CODE_MAX = 256,   /* a code object before its bytecode */
 	PYLAYOUT_HEADER_MAX = 128, /* a string or bytes object before its characters */
+	PYLAYOUT_CFRAME_MAX = 24,  /* a _PyCFrame, 3.11 and 3.12 */
 };
 
 /* Bytes of an object before its own fields. */

@@ -34,7 +34,7 @@ enum {
 	FIND_MAX = 4096, /* threads looked at while one is held */
 	CHUNK_MAX = 256 << 10,
 	FUNC_SKIP = 100,
-	CFRAME_BYTES = 24, /* sizeof(_PyCFrame), 3.11 and 3.12 */
+	CFRAME_BYTES = PYLAYOUT_CFRAME_MAX,
 };
 
 /* Memory that recent walks of a thread touched. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "../unit/debug_offsets_fixtures.h"
+#include "../unit/layout_room.h"
 #include "fuzz.h"
 #include "offsets/debug_offsets.h"
 #include "pyframe_walk.h"
@@ -22,6 +23,7 @@ static void check_layout(struct bytes raw, const struct pylayout *table)
 	}
 	FUZZ_CHECK(pylayout_check(&l, NULL) == 0);
 	FUZZ_CHECK(l.version == table->version && l.owner_shim == table->owner_shim);
+	FUZZ_CHECK(!layout_outside(&l));
 	pywalk_layout_init(&walk, &l, 0x1000);
 	/* What the walker takes out of its buffer of 128 bytes is in the frame. */
 	FUZZ_CHECK(walk.fr_size <= PYWALK_FRAME_BYTES && walk.fr_owner < walk.fr_size);

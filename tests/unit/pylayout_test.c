@@ -130,11 +130,81 @@ static void damage_is_noticed(void **state)
 	REFUSES(tstate.size, 1u << 20, "tstate.size");
 	REFUSES(tstate.status, ABSENT, "status");
 	REFUSES(str.compact_data, 32, "compact_data");
+	REFUSES(str.compact_data, 136, "compact_data");
+	REFUSES(str.ascii_data, 136, "ascii_data");
+	REFUSES(object.type, OFF(1000), "object.type");
+	REFUSES(object.type, OFF(192 - 8), "object.type");
+	REFUSES(bytes.size, OFF(40), "behind");
+	REFUSES(bytes.data, OFF(23), "bytes.data");
+	REFUSES(cframe.previous, OFF(24), "outside");
+	REFUSES(cframe.previous, ABSENT, "previous");
+	REFUSES(code.firsttraceable, ABSENT, "firsttraceable");
 	REFUSES(str_kind_shift, 30, "bits");
 	REFUSES(owner_shim, 0, "entry");
 	REFUSES(lasti_unit, 1, "PyFrameObject");
 	REFUSES(str.state, ABSENT, "str.state is missing");
 	REFUSES(frame.owner, ABSENT, "frame.owner is missing");
+}
+
+/* Heads that end where what is loaded out of them does. */
+static void no_more_is_asked_than_is_loaded(void **state)
+{
+	struct pylayout l = *pylayout_find(0x030c);
+
+	l.object.type = (pyoff)OFF(192 - 16);
+	l.bytes.data = (pyoff)OFF(24);
+	l.cframe.previous = (pyoff)OFF(16);
+	assert_int_equal(pylayout_check(&l, NULL), 0);
+}
+
+static void move(pyoff *field, uint32_t by)
+{
+	if (pyoff_has(*field))
+		field->plus1 += by;
+}
+
+/* A build whose objects know their neighbours (Py_TRACE_REFS, up to 3.12): two pointers before all
+ * else of each. */
+static void larger_heads(void **state)
+{
+	enum { BY = 16 };
+	size_t n;
+	const struct pylayout *const *all = pylayout_all(&n);
+
+	for (size_t i = 0; i < n && all[i]->version <= 0x030c; i++) {
+		struct pylayout l = *all[i];
+		pyoff *const fields[] = { &l.object.type,      &l.code.filename,
+					  &l.code.name,	       &l.code.qualname,
+					  &l.code.linetable,   &l.code.firstlineno,
+					  &l.code.flags,       &l.code.version,
+					  &l.code.stacksize,   &l.code.firsttraceable,
+					  &l.code.nlocalsplus, &l.code.bytecode,
+					  &l.code.instructions, &l.str.length,
+					  &l.str.hash,	       &l.str.state,
+					  &l.bytes.size,       &l.bytes.data };
+		struct err err = { 0 };
+
+		for (size_t k = 0; k < ARRAY_SIZE(fields); k++)
+			move(fields[k], BY);
+		l.code.size += BY;
+		l.str.ascii_data += BY;
+		l.str.compact_data += BY;
+		if (pylayout_check(&l, &err) < 0)
+			fail_msg("%x: %s", l.version, err.text);
+	}
+}
+
+/* Up to 3.10 a frame is an object, and of 2.7 a str is bytes. */
+static void damage_of_old_ones_is_noticed(void **state)
+{
+	struct pylayout l = *pylayout_find(0x030a);
+
+	l.code.stacksize = l.code.flags;
+	l.code.flags = (pyoff)OFF(0);
+	refuses(&l, "firsttraceable");
+	l = *pylayout_find(0x0207);
+	l.str.length = (pyoff)OFF(24);
+	refuses(&l, "bytes of another kind");
 }
 
 int main(void)
@@ -147,6 +217,9 @@ int main(void)
 		cmocka_unit_test(every_table_is_plausible),
 		cmocka_unit_test(zero_is_not_absent),
 		cmocka_unit_test(damage_is_noticed),
+		cmocka_unit_test(larger_heads),
+		cmocka_unit_test(damage_of_old_ones_is_noticed),
+		cmocka_unit_test(no_more_is_asked_than_is_loaded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
