@@ -453,6 +453,9 @@ static enum pystack_end read_one(struct pystack *p, const struct pystack_target 
 	if (place == PLACE_OURS)
 		return end;
 	*r = nothing_of(p, t);
+	/* Who looks at all states would not find it either. */
+	if (place == PLACE_UNKNOWN && at == PLACE_LOST)
+		return PYSTACK_ELSEWHERE;
 	other = read_nest(p, t, th, inner, NEST_DEEP, r);
 	return other == PYSTACK_NOPYTHON && place == PLACE_UNKNOWN ? PYSTACK_ELSEWHERE : other;
 }

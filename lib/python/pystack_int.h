@@ -241,7 +241,7 @@ int nest_states(struct pystack *p, const struct pystack_target *t, struct thread
 		pid_t inner, enum nest_search how);
 
 /* pystack_place.c: does the state run on thread @th, whose number is @inner? @at: the
- * innermost place on a C stack that is the state's; 0: not known. */
+ * innermost place on a C stack that is the state's; 0: it has none; or PLACE_LOST. */
 enum place {
 	PLACE_OURS,
 	PLACE_OTHERS,
@@ -265,7 +265,9 @@ raddr place_innermost(struct pystack *p, const struct pystack_target *t, raddr t
 		      raddr frame);
 raddr place_on_stack(struct pystack *p, const struct pystack_target *t, raddr ts, raddr shim);
 
-/* pystack_place.c: both, as a walk of it found them. */
+/* pystack_place.c: both, as a walk of it found them, or, where that was cut before it came so
+ * far, as further frames tell. PLACE_LOST: not even they do. */
+#define PLACE_LOST ((raddr)1)
 raddr place_of_walk(struct pystack *p, const struct pystack_target *t, raddr ts,
 		    const struct pywalk *w);
 

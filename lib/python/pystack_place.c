@@ -120,6 +120,8 @@ enum place place_of(struct pystack *p, const struct pystack_target *t, struct th
 
 		if (!at || !known || holds(p, th, at))
 			return PLACE_OURS;
+		if (at == PLACE_LOST)
+			return PLACE_UNKNOWN;
 		if (is_home(p, t, th, at, s->pthread)) {
 			th->stack_lo = at;
 			th->stack_hi = MAX(th->stack_hi, at + 8);
@@ -150,21 +152,51 @@ raddr place_on_stack(struct pystack *p, const struct pystack_target *t, raddr ts
 	return shim == base ? 0 : shim;
 }
 
-raddr place_innermost(struct pystack *p, const struct pystack_target *t, raddr ts, raddr frame)
+/* The first shim from @frame on, or 0: then *@last was read last, and *@end is why nothing else
+ * was. */
+static raddr next_shim(struct pystack *p, const struct pystack_target *t, raddr frame,
+		       struct pyframe *last, enum pywalk_end *end)
 {
-	if (t->walk.cf_frame != PYWALK_NONE)
-		return frame - ts < t->layout.tstate.size ? 0 : frame;
 	for (int i = 0; i < INNERMOST_MAX; i++) {
-		struct pyframe f = { 0 };
-		struct pywalk w = pyframe_walk_on(p->mem, &t->walk, frame, &f, 1);
+		struct pywalk w;
 
-		if (f.frame & PYFRAME_SHIM)
+		*last = (struct pyframe){ 0 };
+		w = pyframe_walk_on(p->mem, &t->walk, frame, last, 1);
+		*end = w.end;
+		if (last->frame & PYFRAME_SHIM)
 			return frame;
 		if (w.end != PYWALK_LIMIT)
 			return 0;
 		frame = w.next;
 	}
 	return 0;
+}
+
+raddr place_innermost(struct pystack *p, const struct pystack_target *t, raddr ts, raddr frame)
+{
+	enum pywalk_end end;
+	struct pyframe last;
+
+	if (t->walk.cf_frame != PYWALK_NONE)
+		return frame - ts < t->layout.tstate.size ? 0 : frame;
+	return next_shim(p, t, frame, &last, &end);
+}
+
+/* Of a walk that was cut within the innermost activation. */
+static raddr place_behind(struct pystack *p, const struct pystack_target *t, raddr ts,
+			  const struct pywalk *w)
+{
+	enum pywalk_end end;
+	struct pyframe last;
+	raddr shim = next_shim(p, t, w->next, &last, &end);
+
+	if (shim)
+		return place_on_stack(p, t, ts, shim);
+	/* Below a compiled function there may be nothing. */
+	return end == PYWALK_BROKEN && pycompiled_is(p->mem, &t->layout, &last, true, t->program,
+						     pystack_compiled(p, t->program)) ?
+		       0 :
+		       PLACE_LOST;
 }
 
 raddr place_of_walk(struct pystack *p, const struct pystack_target *t, raddr ts,
@@ -176,7 +208,8 @@ raddr place_of_walk(struct pystack *p, const struct pystack_target *t, raddr ts,
 		if (p->walked[i].frame & PYFRAME_SHIM)
 			return place_on_stack(p, t, ts,
 					      p->walked[i].frame & ~(raddr)PYFRAME_BITS);
-	return 0;
+	/* Up to 3.10 no frame is on the C stack. */
+	return w->end == PYWALK_LIMIT && t->walk.owner_shim ? place_behind(p, t, ts, w) : 0;
 }
 
 /* --- what stands on the stack --- */

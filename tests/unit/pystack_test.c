@@ -2301,6 +2301,73 @@ static void apart_and_named(struct fix *f)
 	assert_string_equal(read_stack(f), "a3");
 }
 
+/* Two frames of a stack are read. Its activation, which lies behind the third, is on another stack
+ * than the thread's: that stack is not the thread's, whatever number the state bears. */
+static void cut_apart(struct fix *f)
+{
+	const bool base = pyoff_has(f->w->l.tstate.base_frame); /* "a" has nothing on the C stack */
+	struct apart a = two_stacks(f);
+
+	put_letters(f, "fffsb", "bcd");
+	assert_string_equal(read_apart(f, &a, a.high_pthread), "b3 c3");
+	assert_string_equal(read_apart(f, &a, a.low_pthread), base ? "nopython" : "a3");
+	f->ts = a.other;
+	stack(f, "", NULL);
+	f->ts = a.own;
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "nopython");
+	assert_string_equal(read_apart(f, &a, a.hole + 4096), "elsewhere");
+	/* Nor can it be found. */
+	world_put(f->w, f->w->frame[2], f->w->l.frame.previous, WORLD_NOWHERE, 8);
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "elsewhere");
+	assert_string_equal(read_apart(f, &a, a.high_pthread), "elsewhere");
+	assert_string_equal(read_apart(f, &a, 0), "b3 c3"); /* nothing tells of stacks */
+}
+
+/* The same of a state that bears the number of another thread, to which it was handed back. */
+static void cut_and_handed_back(struct fix *f)
+{
+	raddr below = world_take(f->w, 128), sp = world_take(f->w, 64);
+
+	world_put(f->w, f->ts, f->w->l.tstate.native_tid, INNER + 1, 8);
+	put_letters(f, "fffsb", "abc");
+	assert_string_equal(read_placed(f, sp), "a3 b3");
+	assert_string_equal(read_placed(f, sp), "a3 b3"); /* known by now */
+	world_frame(f->w, below, 's', 0, 0, f->w->frame[4]);
+	world_put(f->w, f->w->frame[2], f->w->l.frame.previous, below, 8);
+	assert_string_equal(read_placed(f, sp), "nopython");
+}
+
+/* Functions that are compiled to C have nothing on the C stack. */
+static void cut_above_a_compiled_one(struct fix *f)
+{
+	struct apart a = two_stacks(f);
+
+	put_letters(f, "fff", "bcd");
+	assert_string_equal(read_apart(f, &a, a.low_pthread), "elsewhere");
+	own_by_object(f, f->w->frame[2], world_take(f->w, 128),
+		      type_named(f, "compiled_frame"));
+	assert_string_equal(read_apart(f, &a, a.low_pthread),
+			    f->w->l.free_threaded ? "elsewhere" : "b3 c3");
+}
+
+/* From 3.13 on, where the walk itself meets what lies on the C stack. */
+static void cut_before_the_place_is_known(void **state)
+{
+	void (*const tests[])(struct fix *) = { cut_apart, cut_and_handed_back,
+						cut_above_a_compiled_one };
+
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++)
+		for (uint16_t v = 0x030d; v <= 0x030f; v++)
+			for (int t = 0; t < 2; t++) {
+				struct fix *f = fix_create_for(
+					t ? pylayout_find_free_threaded(v) : pylayout_find(v),
+					2);
+
+				tests[i](f);
+				fix_destroy(f);
+			}
+}
+
 /* Read a thread that stands at @sp. */
 static const char *read_at(struct fix *f, raddr sp, pid_t tid)
 {
@@ -2712,7 +2779,7 @@ static void reads_of_damaged_memory(void **state)
 	pystack_destroy(another.p);
 	damage_is_of_gcc();
 	damage_expect(&damaged,
-		      (uint64_t[DAMAGE_ENDS]){ 18665, 5056, 6731, 4810, 11756, 653, 0, 1289 });
+		      (uint64_t[DAMAGE_ENDS]){ 19315, 5557, 6866, 4818, 12036, 1697, 0, 1311 });
 }
 
 int main(void)
@@ -2762,6 +2829,7 @@ int main(void)
 		cmocka_unit_test(as_many_frames_as_one_may_have),
 		cmocka_unit_test(state_with_another_threads_number),
 		cmocka_unit_test(states_on_two_stacks),
+		cmocka_unit_test(cut_before_the_place_is_known),
 		cmocka_unit_test(among_few),
 		cmocka_unit_test(states_among_many),
 		cmocka_unit_test(states_that_are_suggested),
