@@ -124,8 +124,10 @@ static void add(struct mine *m, const struct state_row *row, raddr lies)
 {
 	uint32_t k = m->n;
 
-	if (m->n == MINE_MAX)
+	if (m->n == MINE_MAX) {
+		m->broken = true;
 		return;
+	}
 	for (; k > 0 && m->lies[k - 1] > lies; k--) {
 		m->lies[k] = m->lies[k - 1];
 		m->row[k] = m->row[k - 1];
