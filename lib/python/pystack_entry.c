@@ -21,13 +21,15 @@
  * 3.13 has no _PyCFrame. Compilers for aarch64 publish the frame first and fill in the shim
  * behind it, which leads to the caller, later. Candidates are frames whose addresses lie on
  * the stack, for what called is kept there, and they must be executing: one that has returned
- * and is being cleared is alive too, and not there any more.
+ * and is being cleared is alive too, and not there any more. For a generator that C resumes they
+ * are not looked for: it is only seen whether its shim leads past a function that executes.
  */
 #include "python/pystack_int.h"
 
 enum {
 	FIRST_CHUNK_DATA = 32, /* _PyStackChunk's header, and one slot in the first one */
 	CANDIDATES_MAX = 8,
+	BEHIND_MAX = 64, /* frames of functions behind those that were walked */
 	STACK_MAX = 64 << 20,
 };
 
@@ -137,19 +139,22 @@ static bool is_loose_generator(const struct entry *e, raddr end)
 	       (f.frame & PYFRAME_GENERATOR);
 }
 
-/* Does the newest frame of the candidate execute? In 3.11 also one that does not is linked
- * until it is gone. */
-static bool executes(const struct entry *e)
+/* Does the frame at @at execute? */
+static bool is_executing(struct pystack *p, const struct pylayout *l, raddr at)
 {
-	const struct pylayout *l = &e->t->layout;
 	int32_t top = 0;
 
-	if (!l->owner_shim || !e->w->n)
-		return true;
 	return pyoff_has(l->frame.stacktop) &&
-	       rmem_read(e->p->mem, pystack_frame_at(e->p, 0) + pyoff_get(l->frame.stacktop),
-			 &top, sizeof(top)) == 0 &&
+	       rmem_read(p->mem, at + pyoff_get(l->frame.stacktop), &top, sizeof(top)) == 0 &&
 	       top == -1;
+}
+
+/* Does the newest frame of the candidate? In 3.11 also one that does not is linked until it is
+ * gone. */
+static bool executes(const struct entry *e)
+{
+	return !e->t->layout.owner_shim || !e->w->n ||
+	       is_executing(e->p, &e->t->layout, pystack_frame_at(e->p, 0));
 }
 
 /* True: the candidate is the caller's stack. */
@@ -347,6 +352,63 @@ static bool is_called(struct pystack *p, const struct pystack_target *t, struct 
 	       pystack_frame_at(p, 0) == th->chunk + FIRST_CHUNK_DATA;
 }
 
+/* The function's frame that ends at the data stack's top, of those that lie one behind the other
+ * from @at on; 0: not known. */
+static raddr last_function(struct pystack *p, const struct pystack_target *t,
+			   const struct thread *th, raddr at)
+{
+	const struct pylayout *l = &t->layout;
+	unsigned char head[PYCODE_HEAD_MAX];
+
+	for (int i = 0; i < BEHIND_MAX && at < th->top; i++) {
+		raddr code, next;
+
+		if (rmem_read_u64(p->mem, at + t->walk.fr_code, &code) < 0 ||
+		    rmem_read(p->mem, code & t->walk.code_mask, head, l->code.size) < 0)
+			return 0;
+		next = at + pycode_frame_size(l, head);
+		if (next == th->top)
+			return at;
+		at = next;
+	}
+	return 0;
+}
+
+/* Where the first function's frame lies that the walk does not have; 0: not known, for it was cut,
+ * or went on into an older chunk. */
+static raddr behind_functions(struct pystack *p, const struct thread *th, const struct pywalk *w)
+{
+	uint32_t i = pystack_next_function(p, w, 1);
+	raddr at, before;
+
+	if (i < w->n) {
+		at = pystack_frame_at(p, i);
+		return at >= th->chunk && at < th->limit ? pystack_end_of(p, i) : 0;
+	}
+	if (w->end != PYWALK_BOTTOM || rmem_read_u64(p->mem, th->chunk, &before) < 0 || before)
+		return 0;
+	return th->chunk + FIRST_CHUNK_DATA;
+}
+
+/* 3.13: a generator that C resumes is published before the shim behind it is filled in, too, and
+ * does not execute yet. If that leads past a function that does, it is left over. */
+static bool is_resumed(struct pystack *p, const struct pystack_target *t, struct thread *th,
+		       const struct pywalk *w)
+{
+	const struct pylayout *l = &t->layout;
+	raddr end, newest;
+
+	if (!pyoff_has(l->code.stacksize) || !pyoff_has(l->frame.stacktop) || !th->top ||
+	    w->n < 2 || !(p->walked[0].frame & PYFRAME_GENERATOR) ||
+	    !(p->walked[1].frame & PYFRAME_SHIM) || is_executing(p, l, pystack_frame_at(p, 0)))
+		return true;
+	end = behind_functions(p, th, w);
+	if (end > th->top)
+		return false;
+	newest = end ? last_function(p, t, th, end) : 0;
+	return !newest || !is_executing(p, l, newest);
+}
+
 /* greenlet gives a greenlet that begins or has ended a _PyCFrame of its own, with no frame in
  * it. It is the thread's if none is alive: no function's, for there is no data stack or nothing
  * is on it, and no generator's. */
@@ -377,7 +439,7 @@ bool pystack_is_linked(struct pystack *p, const struct pystack_target *t, struct
 	if (w->end == PYWALK_BROKEN)
 		return false;
 	if (t->walk.cf_frame == PYWALK_NONE)
-		return is_called(p, t, th, w);
+		return is_called(p, t, th, w) && is_resumed(p, t, th, w);
 	return (pystack_follows(p, t, th, w) && pystack_is_stacked(p, t, th, w)) ||
 	       is_bare(p, t, th, w);
 }
