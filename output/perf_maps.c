@@ -105,7 +105,7 @@ static uint32_t new_file(struct perf_maps *m, pid_t pid)
 	if (m->n == MAX_FILES)
 		return NO_FILE;
 	read_file(m, map, pid);
-	i = map->n ? m->n : (uint32_t)NO_FILE;
+	i = map->n_laid ? m->n : (uint32_t)NO_FILE;
 	if (idmap_set(&m->file_of, (uint32_t)pid, i))
 		i = NO_FILE;
 	if (i == NO_FILE)
