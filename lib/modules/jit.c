@@ -348,7 +348,7 @@ static void end(struct jit *j, int ms)
 		j->pause_ns = MIN(MAX(min_pause_ns, 2 * j->pause_ns), max_pause_ns);
 	/* A dump that was mapped meanwhile has not been looked at. */
 	j->next_ns = j->mapped.map.ino == j->s->mapped.map.ino ? now + j->pause_ns : 0;
-	j->stale_ns = now + MAX(max_pause_ns, j->pause_ns);
+	j->stale_ns = now + max_pause_ns;
 }
 
 static const char *find(const struct jit *j, uint64_t ip)

@@ -5,9 +5,9 @@
  * registered for GDB (jit_objects.h).
  *
  * Files are read in a thread of their own (later.h), which has a process without rights do it
- * (file_helper.h), when a name is missing, and for a name that is known each 200 ms, or when ten
- * times as long has passed as the last reading took: JITs use memory again. Only what is new of
- * them is read, and until it is there names are those that were read before. One user thread.
+ * (file_helper.h), when a name is missing, and for a name that is known each 200 ms: JITs use
+ * memory again. Only what is new of them is read, and until it is there names are those that were
+ * read before. One user thread.
  */
 #ifndef JIT_H
 #define JIT_H

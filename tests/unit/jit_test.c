@@ -640,59 +640,6 @@ static void test_known_names_stay(void **state)
 	rmdir(folder);
 }
 
-/* The next request to a file system has come, and waits. */
-static void fuse_take(int fuse, struct fuse_in_header *head)
-{
-	static unsigned char in[1 << 18];
-
-	assert_true(read(fuse, in, sizeof(in)) > 0);
-	memcpy(head, in, sizeof(*head));
-}
-
-/* Files that take long to read are read the less often, also for names that are known. */
-static void test_slow_to_read(void **state)
-{
-	enum { WAIT_NS = 100000000 };
-	char folder[] = "/tmp/pysampled-jit-XXXXXX", path[128];
-	struct symbolizer *s = own_symbolizer(SPACES_LATER);
-	struct timespec wait = { .tv_nsec = WAIT_NS };
-	struct stat st = { .st_ino = 5 };
-	struct {
-		struct fuse_out_header head;
-		struct fuse_init_out body;
-	} out = { .head.len = sizeof(out) };
-	struct fuse_in_header head;
-	pid_t me = getpid();
-	uint64_t begin, end;
-	int fuse;
-
-	assert_non_null(mkdtemp(folder));
-	fuse = mount_dead(folder);
-	if (fuse < 0)
-		skip();
-	fuse_take(fuse, &head);
-	assert_int_equal(FUSE_INIT, head.opcode);
-	fuse_answer(&head, &out.body);
-	out.head.unique = head.unique;
-	assert_int_equal(sizeof(out), write(fuse, &out, sizeof(out)));
-	write_map("w", "5000000 10 a\n");
-	snprintf(path, sizeof(path), "%s/jit-%d.dump", folder, me);
-	feed(s, me, CODE, "", NULL);
-	feed(s, me, CODE + CODE_SIZE, path, &st);
-	assert_string_equal("[anon]", symbolize_user(s, me, CODE));
-	fuse_take(fuse, &head); /* the dump is looked for */
-	begin = now_ns();
-	nanosleep(&wait, NULL);
-	end = now_ns();
-	close(fuse);
-	until_named(s, me, CODE, "a");
-	assert_true(jit_stale_ns(spaces_find(symbolizer_spaces(s), me)->jit) >=
-		    end + 10 * (end - begin));
-	own_symbolizer_destroy(s);
-	assert_int_equal(0, umount2(folder, MNT_DETACH));
-	rmdir(folder);
-}
-
 /* Beside one in a root of its own, where there is room for two readings: they leave one. */
 static void test_others_elsewhere_hang(void **state)
 {
@@ -946,7 +893,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_dump_meanwhile, remove_map),
 		cmocka_unit_test_teardown(test_others_hang, remove_map),
 		cmocka_unit_test_teardown(test_known_names_stay, remove_map),
-		cmocka_unit_test_teardown(test_slow_to_read, remove_map),
 		cmocka_unit_test(test_others_elsewhere_hang),
 		cmocka_unit_test(readings_are_shared),
 		cmocka_unit_test(one_user_leaves_readings),
