@@ -15,7 +15,8 @@
 enum {
 	PAGE_BYTES = 1 << PAGE_SHIFT,
 	FAR = 64 << 20,	       /* no stack is larger */
-	INNERMOST_MAX = 4096,  /* frames of one activation */
+	INNERMOST_MAX = 4096,  /* frames of one activation, where several states are looked at */
+	BEHIND_MAX = 64 << 10, /* the same of one state, behind those that were walked */
 	SCAN_BYTES = 64 << 10, /* of a stack, looked through for the addresses of states */
 };
 
@@ -152,12 +153,12 @@ raddr place_on_stack(struct pystack *p, const struct pystack_target *t, raddr ts
 	return shim == base ? 0 : shim;
 }
 
-/* The first shim from @frame on, or 0: then *@last was read last, and *@end is why nothing else
- * was. */
+/* The first shim from @frame on, of @most frames, or 0: then *@last was read last, and *@end is
+ * why nothing else was. */
 static raddr next_shim(struct pystack *p, const struct pystack_target *t, raddr frame,
-		       struct pyframe *last, enum pywalk_end *end)
+		       int most, struct pyframe *last, enum pywalk_end *end)
 {
-	for (int i = 0; i < INNERMOST_MAX; i++) {
+	for (int i = 0; i < most; i++) {
 		struct pywalk w;
 
 		*last = (struct pyframe){ 0 };
@@ -179,7 +180,7 @@ raddr place_innermost(struct pystack *p, const struct pystack_target *t, raddr t
 
 	if (t->walk.cf_frame != PYWALK_NONE)
 		return frame - ts < t->layout.tstate.size ? 0 : frame;
-	return next_shim(p, t, frame, &last, &end);
+	return next_shim(p, t, frame, INNERMOST_MAX, &last, &end);
 }
 
 /* Of a walk that was cut within the innermost activation. */
@@ -188,7 +189,7 @@ static raddr place_behind(struct pystack *p, const struct pystack_target *t, rad
 {
 	enum pywalk_end end;
 	struct pyframe last;
-	raddr shim = next_shim(p, t, w->next, &last, &end);
+	raddr shim = next_shim(p, t, w->next, BEHIND_MAX, &last, &end);
 
 	if (shim)
 		return place_on_stack(p, t, ts, shim);

@@ -459,6 +459,31 @@ static void innermost_of_none(void **state)
 	assert_int_equal(f->reads, MOST); /* it is behind itself */
 }
 
+/* Behind a walk that was cut: no more are read than that either. */
+static void innermost_behind_a_cut(void **state)
+{
+	enum { MOST = 65536 };
+	struct fix *f = *state;
+	struct pywalk w = { .n = 1, .end = PYWALK_LIMIT, .next = OWN + 64 };
+
+	with_layout(f, 0x030d);
+	f->p->walked[0].frame = OWN + 512;
+	f->reads = 0;
+	assert_int_equal(place_of_walk(f->p, &f->t, 0x5000, &w), PLACE_LOST);
+	assert_int_equal(f->reads, 1); /* there is none behind it */
+	f->word_at = OWN + 64 + f->t.walk.fr_prev;
+	f->word = OWN + 64;
+	f->reads = 0;
+	assert_int_equal(place_of_walk(f->p, &f->t, 0x5000, &w), PLACE_LOST);
+	assert_int_equal(f->reads, MOST); /* it is behind itself */
+	stands_at(f, OWN + PAGE);
+	assert_int_equal(place(f, INNER, PTHREAD, PLACE_LOST), PLACE_UNKNOWN);
+	assert_int_equal(place(f, INNER, 0, PLACE_LOST), PLACE_OURS); /* nothing tells of stacks */
+	assert_int_equal(place(f, OTHER, PTHREAD, PLACE_LOST), PLACE_OTHERS);
+	with_layout(f, 0x030a); /* no frame is on the C stack */
+	assert_int_equal(place_of_walk(f->p, &f->t, 0x5000, &w), 0);
+}
+
 /* The one below all others is a part of the thread state (3.15). */
 static void innermost_base(void **state)
 {
@@ -600,6 +625,7 @@ int main(void)
 		TEST(innermost_cframe),
 		TEST(innermost_shim),
 		TEST(innermost_of_none),
+		TEST(innermost_behind_a_cut),
 		TEST(innermost_base),
 		TEST(named_by_registers),
 		TEST(named_by_the_sample),
