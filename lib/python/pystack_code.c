@@ -45,6 +45,22 @@ static uint64_t interp_id_of(struct pystack *p, const struct pystack_target *t,
 	return hash_pair(id, modules) | 1;
 }
 
+/* The same, of one that may have been begun anew with its modules at the same address: its count
+ * began anew, too, and was seen on its way if the thread was sampled then. @now: the count; 0: not
+ * known. */
+static uint64_t id_of_begun(struct pystack *p, int program, uint64_t id, uint32_t now)
+{
+	struct begun *b = &p->begun[hash_pair(id, (uint64_t)program) & (N_LISTS - 1)];
+
+	if (!id || !now)
+		return id;
+	if (b->program != program || b->id != id)
+		*b = (struct begun){ .program = program, .id = id };
+	b->again += now < b->count;
+	b->count = now;
+	return b->again ? hash_pair(id, b->again) | 1 : id;
+}
+
 static void no_codes(struct pystack *p)
 {
 	memset(p->code_index, 0, N_CODES * sizeof(*p->code_index));
@@ -62,11 +78,12 @@ void codes_begin(struct pystack *p, const struct pystack_target *t, struct threa
 	    0)
 		interp = 0;
 	th->interp = interp;
-	th->interp_id = interp_id_of(p, t, th, interp);
 	at = versions_at(t, th);
 	if (!at || rmem_read(p->mem, at, &now, sizeof(now)) < 0)
 		now = 0;
 	th->versions = now;
+	th->interp_id =
+		id_of_begun(p, t->program, interp_id_of(p, t, th, interp), now);
 	if (at)
 		pystack_plan(th, at, at + sizeof(now));
 	if (p->n_codes > N_CODES / 2)

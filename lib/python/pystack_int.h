@@ -64,7 +64,7 @@ struct thread {
 	uint64_t none_unique;	 /* what the lists looked like then */
 	raddr chunk, top, limit; /* of the data stack; 0 where not known */
 	raddr interp;
-	uint64_t interp_id; /* interp_id_of(): another one may lie there later */
+	uint64_t interp_id; /* id_of_begun(): another one may lie there later */
 	uint32_t versions;  /* its count of code objects at the last walk, 0: unknown */
 	bool distrust;	    /* that count was caught out: not what we take it for */
 	uint32_t walks, n_regions;
@@ -125,6 +125,14 @@ struct seen {
 	struct code *code; /* NULL: a shim, or nothing that could be one */
 	struct function func;
 	bool verified;
+};
+
+/* An interpreter and its count of code objects at the last walk; @again: how often that had gone
+ * back, for the program had ended it and begun it anew. */
+struct begun {
+	int program;
+	uint32_t count, again;
+	uint64_t id; /* without @again */
 };
 
 /* pystack_join.c: a name that was queued as a code. */
@@ -198,6 +206,7 @@ struct pystack {
 	/* Of walked[], as many were named last, behind so many frames of other states. */
 	uint32_t n_named, named_before;
 	struct pycompiled compiled[N_LISTS]; /* by program; pystack_compiled() */
+	struct begun begun[N_LISTS];	     /* by program and interpreter */
 	struct join *join;		     /* pystack_join.c */
 	struct several *several;	     /* pystack_several.c */
 	struct pycode_copy *copy;
