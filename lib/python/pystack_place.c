@@ -16,7 +16,7 @@ enum {
 	PAGE_BYTES = 1 << PAGE_SHIFT,
 	FAR = 64 << 20,	       /* no stack is larger */
 	INNERMOST_MAX = 4096,  /* frames of one activation, where several states are looked at */
-	BEHIND_MAX = 64 << 10, /* the same of one state, behind those that were walked */
+	LOOKED_MAX = 1024,     /* the same of one state, with those that were walked */
 	SCAN_BYTES = 64 << 10, /* of a stack, looked through for the addresses of states */
 };
 
@@ -183,16 +183,30 @@ raddr place_innermost(struct pystack *p, const struct pystack_target *t, raddr t
 	return next_shim(p, t, frame, INNERMOST_MAX, &last, &end);
 }
 
-/* Of a walk that was cut within the innermost activation. */
+/* Do the frames that were walked lead into one another? */
+static bool is_circle(const struct pystack *p, const struct pywalk *w)
+{
+	bool met = false;
+
+	for (uint32_t i = 0; !met && i < w->n; i++)
+		met = ((p->walked[i].frame ^ w->next) & ~(raddr)PYFRAME_BITS) == 0;
+	return met;
+}
+
+/* Of a walk that was cut within the innermost activation. Deep ones are not looked through for each
+ * sample. */
 static raddr place_behind(struct pystack *p, const struct pystack_target *t, raddr ts,
 			  const struct pywalk *w)
 {
-	enum pywalk_end end;
+	enum pywalk_end end = PYWALK_LIMIT;
 	struct pyframe last;
-	raddr shim = next_shim(p, t, w->next, BEHIND_MAX, &last, &end);
+	raddr shim;
 
-	if (shim)
-		return place_on_stack(p, t, ts, shim);
+	if (is_circle(p, w))
+		return PLACE_LOST;
+	shim = next_shim(p, t, w->next, LOOKED_MAX - (int)w->n, &last, &end);
+	if (shim || end == PYWALK_LIMIT)
+		return shim ? place_on_stack(p, t, ts, shim) : 0;
 	/* Below a compiled function there may be nothing. */
 	return end == PYWALK_BROKEN && pycompiled_is(p->mem, &t->layout, &last, true, t->program,
 						     pystack_compiled(p, t->program)) ?
