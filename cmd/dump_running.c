@@ -101,7 +101,6 @@ uint64_t dump_running(pid_t pid, enum process_native native, struct file_helper 
 	    perf_names_parse("cpu-clock", o.events, SESSION_MAX_EVENTS, &o.n_events, &err))
 		return 0;
 	k.done = stop.fd = eventfd(0, EFD_CLOEXEC);
-	o.reserved = recorder_prepare(stop.fd);
 	o.stop = &stop;
 	rec = open_recorder(&o, &session, &err);
 	if (!rec || recorder_run(rec, &list, 1, NULL, &summary, &err) < 0)

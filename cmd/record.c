@@ -363,7 +363,6 @@ int cmd_record(int argc, char **argv)
 				"can't wait for signals: %s; raise the limit of descriptors "
 				"(ulimit -n)",
 				strerror(-stop.fd));
-	o.rec.reserved = recorder_prepare(stop.fd);
 	o.rec.stop = &stop;
 	o.rec.scope = scope_is_set(&o.scope) ? &o.scope : NULL;
 	files = file_helper_start(&err);

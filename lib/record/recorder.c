@@ -120,15 +120,6 @@ static int create(struct recorder *r, struct err *err)
 	return ret;
 }
 
-size_t recorder_prepare(int fd)
-{
-	/* Before there are threads, which share the table: enough for most. */
-	size_t n = attach_reserve(fd, RESERVED) ? RESERVED : 0;
-
-	perf_event_prepare();
-	return n;
-}
-
 struct recorder *recorder_create(const struct recorder_options *o, struct session *session,
 				 struct err *err)
 {
@@ -144,6 +135,9 @@ struct recorder *recorder_create(const struct recorder_options *o, struct sessio
 		return NULL;
 	}
 	r->o = *o;
+	/* Before there are threads, which share the table: enough for most. */
+	r->n_reserved = attach_reserve(kick, RESERVED) ? RESERVED : 0;
+	perf_event_prepare();
 	ask_begin(&r->o.note);
 	r->begun_ns = now_ns();
 	r->o.n_tids = proc_sort_pids(r->o.tids, r->o.n_tids);

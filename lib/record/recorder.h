@@ -42,7 +42,6 @@ struct recorder_options {
 	unsigned hold_budget;  /* percent */
 	bool hold_isolated;    /* by SCHED_FIFO readers on isolated CPUs, too */
 	uint32_t stack_bytes; /* copied with each sample, for native frames; a multiple of 8 */
-	size_t reserved;      /* descriptors that the table of all has room for, or 0 */
 	size_t memory;	      /* bytes of rings, queues and readers; 0: struct memory_wants */
 	bool child;	      /* pids[0] is our own child, held before its exec */
 	/* Borrowed, or NULL. If it is asked for before the recording begins, that begins with
@@ -79,11 +78,6 @@ struct recorder_hooks {
 	void (*second)(void *arg);   /* about one is over */
 	void *arg;
 };
-
-/* What the kernel takes 10 ms and more for begins, in a thread of its own, so that it is over when
- * events are opened: for who calls it before all else. @fd is any open descriptor. Returns
- * recorder_options.reserved. */
-size_t recorder_prepare(int fd);
 
 /* Check rights, find the interpreters, choose events and capture, and fill
  * @session (events, capture). Nothing is opened on the targets' threads yet. NULL

@@ -401,7 +401,7 @@ static int plan(struct recorder *r, struct err *err)
 	r->session->files_held =
 		files_held(limits.nofile - MIN(limits.nofile, r->plan.descriptors));
 	n = r->plan.descriptors + r->session->files_held;
-	if (n > r->o.reserved)
+	if (n > r->n_reserved)
 		attach_reserve(r->config.kick, n);
 	return 0;
 }

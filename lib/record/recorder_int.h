@@ -39,6 +39,7 @@ struct recorder {
 	struct tracker tracker;
 	struct attach attach;
 	struct attach_plan plan;
+	size_t n_reserved; /* descriptors that the table of all has room for */
 	struct tracer *tracer; /* of a capture that stops threads */
 	struct perf_options perf;
 	pid_t *tids; /* the threads that there were when it was chosen */
