@@ -13,7 +13,6 @@
 #include "base/chunks.h"
 #include "base/stats.h"
 #include "sample/perf_decode.h"
-#include "sample/wire.h"
 
 enum { NICE = -15 };
 
@@ -44,8 +43,7 @@ static void drop(struct inbox *in, const struct queue_record *rec)
 {
 	struct side s;
 
-	in->lost_samples += rec->type == Q_SAMPLE;
-	in->lost_others += rec->type != Q_SAMPLE && rec->type != Q_WAIT;
+	inbox_count_drop(rec->type, &in->lost_samples, &in->lost_others);
 	/* What the kernel lost is in the books all the same. */
 	if (rec->type == Q_SIDE && perf_decode_side((const void *)rec->data, &s) == 0 &&
 	    s.kind == SIDE_LOST)

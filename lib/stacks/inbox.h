@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/queue.h"
+#include "sample/wire.h"
 
 /* A queued record. @data is aligned for any struct. */
 struct inbox_item {
@@ -51,8 +52,16 @@ void inbox_take(struct inbox *in, struct inbox_item **items, size_t *n);
 /* Done with what was handed out. */
 void inbox_free(struct inbox *in, const struct inbox_item *it);
 
-/* How many found no room since the last call of this: samples, and records of other types. Where it
- * is the end of a wait, its sample tells (waiting_misses()). */
+/* A record of @type is dropped: count it as a sample, or among all others. Where it is the end of a
+ * wait it is neither: its sample tells (waiting_misses()). */
+static inline void inbox_count_drop(uint32_t type, uint64_t *samples, uint64_t *others)
+{
+	*samples += type == Q_SAMPLE;
+	*others += type != Q_SAMPLE && type != Q_WAIT;
+}
+
+/* How many found no room since the last call of this: samples, and records of other types
+ * (inbox_count_drop()). */
 void inbox_dropped(struct inbox *in, uint64_t *samples, uint64_t *others);
 
 #endif

@@ -461,8 +461,7 @@ static void take(struct resolver *r)
 		if (room || !must_be_kept(in[i].type)) {
 			take_item(r, &in[i]);
 		} else {
-			samples += in[i].type == Q_SAMPLE;
-			others += in[i].type != Q_SAMPLE && in[i].type != Q_WAIT;
+			inbox_count_drop(in[i].type, &samples, &others);
 			inbox_free(r->inbox, &in[i]);
 		}
 	}

@@ -143,11 +143,11 @@ static void bounded(void **state)
 	queue_deinit(&q);
 }
 
-/* What fills the room to its last byte has room. */
-static void filled(void **state)
+/* What fills the room to its last byte has room, and one more has none: who is told to have been
+ * dropped then. */
+static void fill(uint32_t type, uint64_t *samples, uint64_t *others)
 {
 	enum { LIMIT = 4096, HELD = 1024, MOST = LIMIT / 2 * 3 + LIMIT / 4 };
-	uint64_t samples, others;
 	struct queue q, *queues[] = { &q };
 	struct inbox *in;
 	size_t bytes;
@@ -157,35 +157,29 @@ static void filled(void **state)
 	assert_non_null(in);
 	inbox_limit(in, LIMIT);
 	for (uint64_t i = 0; i <= MOST / HELD; i++)
-		push(&q, Q_CODE, i, HELD - sizeof(struct inbox_item));
-	assert_int_equal(MOST / HELD, take(in, Q_CODE, &bytes));
-	inbox_dropped(in, &samples, &others);
-	assert_int_equal(others, 1);
+		push(&q, type, i, HELD - sizeof(struct inbox_item));
+	assert_int_equal(MOST / HELD, take(in, type, &bytes));
+	inbox_dropped(in, samples, others);
 	inbox_destroy(in);
 	queue_deinit(&q);
+}
+
+static void filled(void **state)
+{
+	uint64_t samples, others;
+
+	fill(Q_CODE, &samples, &others);
+	assert_int_equal(others, 1);
 }
 
 /* Of a wait whose end has no room the sample is missed elsewhere. */
 static void ends_of_waits(void **state)
 {
-	enum { LIMIT = 4096, HELD = 1024, MOST = LIMIT / 2 * 3 + LIMIT / 4 };
 	uint64_t samples, others;
-	struct queue q, *queues[] = { &q };
-	struct inbox *in;
-	size_t bytes;
 
-	assert_int_equal(0, queue_init(&q, 1 << 20));
-	in = inbox_create(queues, 1, &stats);
-	assert_non_null(in);
-	inbox_limit(in, LIMIT);
-	for (uint64_t i = 0; i <= MOST / HELD; i++)
-		push(&q, Q_WAIT, i, HELD - sizeof(struct inbox_item));
-	assert_int_equal(MOST / HELD, take(in, Q_WAIT, &bytes));
-	inbox_dropped(in, &samples, &others);
+	fill(Q_WAIT, &samples, &others);
 	assert_int_equal(samples, 0);
 	assert_int_equal(others, 0);
-	inbox_destroy(in);
-	queue_deinit(&q);
 }
 
 /* A record that samples were lost tells how many, also where it has no room. */
