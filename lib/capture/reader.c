@@ -300,31 +300,35 @@ static void let_run(struct reader *r)
 	pthread_setschedparam(r->thread, SCHED_OTHER | SCHED_RESET_ON_FORK, &normal);
 }
 
-static bool ends_soon(struct reader *r)
+static bool ends_within(struct reader *r, long ns)
 {
 	struct timespec until;
 
 	nudge(r->thread);
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += JOIN_NS;
+	until.tv_nsec += ns;
 	until.tv_sec += until.tv_nsec / (long)SECOND;
 	until.tv_nsec %= (long)SECOND;
 	return pthread_timedjoin_np(r->thread, NULL, &until) == 0;
 }
 
+static void ask_to_end(struct reader *r)
+{
+	atomic_store_explicit(&r->stop, true, memory_order_release);
+	let_run(r);
+}
+
 /* One inside a read that hangs is abandoned, now as ever. */
-static void end(struct cpu_slot *slot)
+static bool is_over(struct cpu_slot *slot, long wait_ns)
 {
 	struct reader *r = slot->reader;
 
-	atomic_store_explicit(&r->stop, true, memory_order_release);
-	let_run(r);
-	while (!ends_soon(r))
-		if (reader_stuck(slot))
-			return;
+	if (!ends_within(r, wait_ns))
+		return reader_stuck(slot) != 0;
 	reader_destroy(r);
 	slot->reader = NULL;
 	atomic_store(&slot->drained_ns, UINT64_MAX);
+	return true;
 }
 
 /* No other reader comes: the samples that wait behind the read that hangs are torn. */
@@ -350,12 +354,21 @@ static void leave_unread(struct reader *r)
 	r->n_pend = 0;
 }
 
-void reader_stop(struct cpu_slot *slot)
+void readers_stop(struct cpu_slot *slots, size_t n)
 {
-	if (slot->reader)
-		end(slot);
-	if (slot->stuck)
-		leave_unread(slot->stuck);
+	size_t left = 1;
+
+	for (size_t i = 0; i < n; i++)
+		if (slots[i].reader)
+			ask_to_end(slots[i].reader);
+	while (left) {
+		left = 0;
+		for (size_t i = 0; i < n; i++) /* all others have what one waits for, too */
+			left += slots[i].reader && !is_over(&slots[i], left ? 0 : JOIN_NS);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (slots[i].stuck)
+			leave_unread(slots[i].stuck);
 }
 
 void reader_nudge(struct cpu_slot *slot)

@@ -21,10 +21,10 @@ int reader_start(struct reader_config *c, struct cpu_slot *slot);
 /* Bytes of memory that a reader takes. */
 size_t reader_bytes(const struct reader_config *c);
 
-/* Ask it to drain its ring and end; then wait for it. One whose read hangs is abandoned, and the
- * samples that wait behind that are torn: then slot->stuck is not empty, and what it may still
- * touch must stay. */
-void reader_stop(struct cpu_slot *slot);
+/* Ask the readers of @n slots to drain their rings and end; then wait for all at once. One whose
+ * read hangs is abandoned, and the samples that wait behind that are torn: then its slot->stuck is
+ * not empty, and what it may still touch must stay. */
+void readers_stop(struct cpu_slot *slots, size_t n);
 
 /* Have it look into its ring soon, also for what does not wake it. Call until it did. */
 void reader_nudge(struct cpu_slot *slot);

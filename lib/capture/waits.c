@@ -287,7 +287,7 @@ void waits_stop(struct waits *w)
 	if (!w)
 		return;
 	atomic_store(&w->stop, true);
-	reader_stop(&w->slot);
+	readers_stop(&w->slot, 1);
 	if (w->ended || !w->begun)
 		return;
 	/* It hangs in a read: what was not read by then stays unread. */

@@ -474,8 +474,7 @@ int recorder_run(struct recorder *r, struct sink *const *sinks, size_t n_sinks,
 		slots_work(&r->config, &r->end);
 	}
 	recorder_detach(r);
-	for (size_t i = 0; i < r->config.n_slots; i++)
-		reader_stop(&r->config.slots[i]);
+	readers_stop(r->config.slots, r->config.n_slots);
 	recorder_introduce_rest(r);
 	if (code == 0 && !r->namer_begun)
 		recorder_start_namer(r);

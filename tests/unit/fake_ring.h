@@ -369,7 +369,7 @@ static inline void fake_start(struct fake *f)
 
 static inline void fake_stop(struct fake *f)
 {
-	reader_stop(&f->slots[f->own]);
+	readers_stop(&f->slots[f->own], 1);
 	assert_null(f->slots[f->own].reader);
 }
 

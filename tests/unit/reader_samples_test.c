@@ -494,7 +494,7 @@ static void what_nobody_takes_over(void **state)
 	was->pend[2].early = true;
 	f->slots[0].stuck = was;
 	f->slots[0].reader = NULL;
-	reader_stop(&f->slots[0]);
+	readers_stop(&f->slots[0], 1);
 	assert_int_equal(was->n_pend, 0);
 	for (uint32_t i = 1; i < 3; i++) {
 		assert_string_equal(fake_next(f), "torn");

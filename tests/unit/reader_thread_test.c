@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
+#include "base/sparse.h"
 #include "fake_drain.h"
 
 /* --- a thread that sleeps when the test says so --- */
@@ -342,7 +343,7 @@ static void the_last_one_that_is_ready(void **state)
 		fake_lay(f);
 		f->c.n_ready = before;
 		assert_int_equal(reader_start(&f->c, &f->slots[0]), 0);
-		reader_stop(&f->slots[0]);
+		readers_stop(&f->slots[0], 1);
 		assert_int_equal(f->c.n_ready, before + 1);
 		assert_int_equal(sem_trywait(&f->c.all_ready), before + 1 < FAKE_CPUS ? -1 : 0);
 	}
@@ -571,10 +572,10 @@ static void what_waits_at_the_end_is_torn(void **state)
 	struct cpu_slot *slot = &f->slots[0];
 	struct reader *was = hang_between_samples(f);
 
-	reader_stop(slot);
+	readers_stop(slot, 1);
 	expect_one(f, "torn");
 	assert_int_equal(fake_counted(f, torn_quarantined), 1);
-	reader_stop(slot);
+	readers_stop(slot, 1);
 	assert_string_equal(fake_next(f), "");
 	let_return(was);
 	assert_int_equal(reader_returned(slot), HANGING);
@@ -641,7 +642,7 @@ static void one_that_hangs_at_the_end(void **state)
 	sem_init(&over, 0, 0);
 	r = hang(f, HANGING);
 	kicks = 0;
-	reader_stop(slot);
+	readers_stop(slot, 1);
 	assert_null(slot->reader);
 	assert_ptr_equal(slot->stuck, r);
 	assert_true(r->stop);
@@ -649,6 +650,45 @@ static void one_that_hangs_at_the_end(void **state)
 	sem_post(&over);
 	r->mem.returned = true;
 	assert_int_equal(reader_returned(slot), HANGING);
+}
+
+static struct reader *last_one;
+
+/* Sleeps until the last reader is asked to end. */
+static void *wait_for_last(void *arg)
+{
+	struct reader *r = arg;
+
+	r->tid = gettid();
+	while (!last_one->stop)
+		usleep(100);
+	return NULL;
+}
+
+/* All are asked before one is waited for: of many that hang the end waits no longer than of one. */
+static void all_are_asked_to_end_at_once(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin(f);
+	void *room = sparse_alloc(reader_bytes(&f->c));
+
+	f->slots[1].room = room; /* it stays, for who looks at it late */
+	last_one = f->slots[1].reader = reader_create(&f->c, &f->slots[1]);
+	f->slots[0].reader = r;
+	for (int i = 0; i < FAKE_CPUS; i++)
+		assert_int_equal(pthread_create(&f->slots[i].reader->thread, NULL, wait_for_last,
+						f->slots[i].reader),
+				 0);
+	while (!r->tid)
+		usleep(100);
+	guarded_target(&r->mem, HANGING, 0);
+	f->slots[0].guard.turn |= 1;
+	readers_stop(f->slots, FAKE_CPUS);
+	for (int i = 0; i < FAKE_CPUS; i++) {
+		assert_null(f->slots[i].reader);
+		assert_null(f->slots[i].stuck);
+	}
+	free(room);
 }
 
 /* Without a descriptor nobody can say whether it waits for its CPU: it has a second then. */
@@ -685,7 +725,7 @@ static void readers_have_numbers(void **state)
 	struct q_codes_gone gone;
 
 	fake_lay(f);
-	reader_stop(slot); /* there is none */
+	readers_stop(slot, 1); /* there is none */
 	slot->index = INDEX;
 	slot->generation = 0;
 	emit_generation(slot);
@@ -738,6 +778,7 @@ int main(void)
 		FAKE_TEST(who_is_woken),
 		FAKE_TEST(readers_that_hang),
 		FAKE_TEST(one_that_hangs_at_the_end),
+		FAKE_TEST(all_are_asked_to_end_at_once),
 		FAKE_TEST(one_that_hangs_without_descriptors),
 		FAKE_TEST(what_waits_goes_to_the_next),
 		FAKE_TEST(what_waits_is_kept),
