@@ -55,8 +55,9 @@ static uint64_t id_of_begun(struct pystack *p, int program, uint64_t id, uint32_
 	if (!id || !now)
 		return id;
 	if (b->program != program || b->id != id)
-		*b = (struct begun){ .program = program, .id = id };
-	b->again += now < b->count;
+		*b = (struct begun){ .program = program, .id = id, .again = p->again };
+	if (now < b->count)
+		b->again = ++p->again;
 	b->count = now;
 	return b->again ? hash_pair(id, b->again) | 1 : id;
 }

@@ -127,8 +127,8 @@ struct seen {
 	bool verified;
 };
 
-/* An interpreter and its count of code objects at the last walk; @again: how often that had gone
- * back, for the program had ended it and begun it anew. */
+/* An interpreter and its count of code objects at the last walk; @again: how often such counts,
+ * also others', had gone back, for programs had ended interpreters and begun them anew. */
 struct begun {
 	int program;
 	uint32_t count, again;
@@ -207,6 +207,7 @@ struct pystack {
 	uint32_t n_named, named_before;
 	struct pycompiled compiled[N_LISTS]; /* by program; pystack_compiled() */
 	struct begun begun[N_LISTS];	     /* by program and interpreter */
+	uint32_t again;			     /* struct begun */
 	struct join *join;		     /* pystack_join.c */
 	struct several *several;	     /* pystack_several.c */
 	struct pycode_copy *copy;
