@@ -369,7 +369,7 @@ static int none_fits(const struct scope *s, const struct census *c)
 	char text[300], denied[400];
 
 	scope_text(s, text, sizeof(text));
-	if (c->denied)
+	if (c->denied && !c->n)
 		return cmd_fail(EXIT_PERMISSION, "%s (%s)",
 				census_denied(c, denied, sizeof(denied)), text);
 	return cmd_fail(EXIT_NO_PROCESS, "of %zu processes that fit none runs Python%s (%s)",

@@ -115,7 +115,7 @@ static void print_why_none(const struct record_options *o, const struct session 
 	struct proc_status s;
 	int r = proc_status(pid, &s);
 
-	if (proc_is_short(r))
+	if (r < 0 && r != -ESRCH) /* it may live */
 		return;
 	if (r < 0 || (s.state == 'Z' && !proc_outliver(pid)))
 		cmd_say("no samples: process %d ended before it did enough for one", pid);

@@ -59,7 +59,7 @@ static const char *plain_remedy(const struct place_facts *f, enum event_place pl
 		return f->rate ? "the machine was too busy, or stopped, when samples were due; "
 				 "lower -F, or raise -c" :
 				 "the machine was too busy when samples were due; raise -c";
-	if (!f->on_threads && f->wide && f->filter)
+	if (!f->on_threads && f->wide && (f->filter || f->cgroup))
 		return "the machine was too busy when samples were due, threads ended before "
 		       "their next was, or took turns thousands of times a second; use "
 		       "--events-on cpus, which loses none of them, or lower -F";

@@ -53,8 +53,9 @@ static void tell_census(const struct recorder *r, const struct census *c)
 	char text[300], others[80] = "none";
 
 	if (left)
-		snprintf(others, sizeof(others), "%zu of them left out, none of the others",
-			 left);
+		snprintf(others, sizeof(others), "%zu of them left out, %s", left,
+			 left == c->looked ? "of none is known that it" :
+					     "none of the others");
 	if (!c->n)
 		note_say(&r->o.note,
 			 "waiting: %zu %s, %s runs Python yet; those that will are joined (%s)",

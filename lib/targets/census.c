@@ -120,8 +120,9 @@ const char *census_denied(const struct census *c, char *buf, size_t size)
 	else
 		snprintf(buf, size,
 			 "of %zu processes that fit %zu may not be looked at, and none of the "
-			 "others runs Python: %s",
-			 c->looked, c->denied, wanted);
+			 "others runs Python%s: %s",
+			 c->looked, c->denied, c->unknown + c->hang ? " that can be read" : "",
+			 wanted);
 	return buf;
 }
 

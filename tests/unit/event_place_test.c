@@ -136,6 +136,21 @@ static void test_why_samples_are_missing(void **state)
 }
 
 /* Root of a container is not told to become root. */
+/* Rights are there, and a cgroup needs no filter: threads were asked for. */
+static void test_who_has_all_rights_is_not_asked_for_them(void **state)
+{
+	const struct place_facts f = {
+		.eligible = true, .follows = true, .wide = true, .cgroup = true
+	};
+	char buf[EVENT_PLACE_REMEDY];
+
+	(void)state;
+	rights_begin(0, RIGHT(CAP_SYS_NICE) | RIGHT(CAP_PERFMON) | RIGHT(CAP_BPF));
+	event_place_remedy(&f, PLACE_THREADS, buf);
+	assert_non_null(strstr(buf, "use --events-on cpus"));
+	assert_null(strstr(buf, "root has"));
+}
+
 static void test_rights_are_asked_for_by_who_asks(void **state)
 {
 	static const char all_three[] = "CAP_PERFMON, CAP_BPF and CAP_SYS_NICE";
@@ -181,6 +196,8 @@ int main(void)
 		cmocka_unit_test(test_which_events_may),
 		cmocka_unit_test(test_births_that_matter),
 		cmocka_unit_test(test_why_samples_are_missing),
+		cmocka_unit_test_teardown(test_who_has_all_rights_is_not_asked_for_them,
+					  rights_end),
 		cmocka_unit_test_teardown(test_rights_are_asked_for_by_who_asks, rights_end),
 	};
 

@@ -132,7 +132,8 @@ static void who_may_not_be_looked_at_is_told_by_who_asks(void **state)
 /* That nobody runs Python is not said of who was not looked at. */
 static void one_without_a_row_tells_who_may_not_be_looked_at(void **state)
 {
-	const struct census all = { .looked = 3, .denied = 3 }, some = { .looked = 3, .denied = 1 };
+	const struct census all = { .looked = 3, .denied = 3 }, some = { .looked = 3, .denied = 1 },
+			    unknown = { .looked = 3, .denied = 1, .unknown = 1 };
 	char buf[400];
 
 	(void)state;
@@ -143,6 +144,8 @@ static void one_without_a_row_tells_who_may_not_be_looked_at(void **state)
 	assert_ptr_equal(buf, strstr(buf, "of 3 processes that fit 1 may not be looked at, and "
 					  "none of the others runs Python: "));
 	assert_int_equal(strstr(buf, "run as root") != NULL, geteuid() != 0);
+	census_denied(&unknown, buf, sizeof(buf));
+	assert_non_null(strstr(buf, "none of the others runs Python that can be read: "));
 }
 
 int main(void)
