@@ -267,7 +267,6 @@ CALL(MAP, ENOMEM, MAP_FAILED, void *, mmap,
      (void *at, size_t n, int prot, int flags, int fd, off_t off),
      (at, n, prot, flags, fd, off))
 CALL(OPEN, EMFILE, NULL, FILE *, fopen, (const char *path, const char *mode), (path, mode))
-CALL(OPEN, ENOMEM, NULL, FILE *, fdopen, (int fd, const char *mode), (fd, mode))
 CALL(WRITE, ENOSPC, -1, ssize_t, write, (int fd, const void *at, size_t n), (fd, at, n))
 CALL(WRITE, ENOSPC, -1, ssize_t, pwrite, (int fd, const void *at, size_t n, off_t off),
      (fd, at, n, off))
@@ -277,8 +276,6 @@ CALL(THREAD, EAGAIN, EAGAIN, int, pthread_create,
      (t, a, run, arg))
 CALL(PROCESS, EAGAIN, -1, pid_t, fork, (void), ())
 CALL(OPEN, EMFILE, NULL, DIR *, opendir, (const char *path), (path))
-CALL(OPEN, ENOMEM, NULL, DIR *, fdopendir, (int fd), (fd))
-CALL(OPEN, ENOMEM, NULL, FILE *, open_memstream, (char **at, size_t *n), (at, n))
 CALL(WRITE, ENOSPC, -1, int, ftruncate, (int fd, off_t n), (fd, n))
 CALL(WRITE, ENOSPC, -1, int, mkdirat, (int at, const char *path, mode_t mode),
      (at, path, mode))
