@@ -22,6 +22,7 @@
 enum {
 	MOST_LEFT = 64,	   /* then nobody is looked at any more */
 	STILL_MS = 10,	   /* between two looks at who looks */
+	UNKNOWN_MS = 1000, /* that it may have where nobody can tell whether it sleeps */
 	PATIENCE_MS = 300, /* that it may sleep in one look */
 	NEXT_MS = 50,	   /* that it may sleep in one look while another one hangs */
 	SPIN_NS = 30000,   /* a look takes 10 us, and most follow another one */
@@ -156,8 +157,9 @@ static size_t count_left(pid_t pid, bool *hangs)
 	return n;
 }
 
-/* It is looked at who looks: a busy machine may not have let it run at all. */
-static bool sleeps(const struct asker *k)
+/* It is looked at who looks: a busy machine may not have let it run at all. 0: no; negative: there
+ * is no descriptor to tell by. */
+static int sleeps(const struct asker *k)
 {
 	char path[64], text[128];
 	_cleanup_close_ int fd = -1;
@@ -166,7 +168,9 @@ static bool sleeps(const struct asker *k)
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&k->tid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	if (fd < 0)
+		return -errno;
+	n = read(fd, text, sizeof(text) - 1);
 	text[MAX(n, (ssize_t)0)] = '\0';
 	end = strrchr(text, ')'); /* of its name, which is ours */
 	return end && (strncmp(end, ") D", 3) == 0 || strncmp(end, ") S", 3) == 0);
@@ -175,16 +179,20 @@ static bool sleeps(const struct asker *k)
 /* True: it is done. False: it hangs, after k->taken looks. */
 static bool await_looks(struct asker *k, unsigned patience_ms)
 {
-	unsigned slept_ms = 0;
+	unsigned slept_ms = 0, unknown_ms = 0;
 	size_t at = 0;
 
 	if (spin(&k->done))
 		return true;
-	while (slept_ms < patience_ms) {
+	while (slept_ms < patience_ms && unknown_ms < UNKNOWN_MS) {
+		int asleep;
+
 		/* so what it did is seen: not each checker of races knows this wait */
 		if (clock_await(&k->done, now_ns() + STILL_MS * 1000000ull))
 			return atomic_load(&k->state) == DONE;
-		slept_ms = atomic_load(&k->at) == at && sleeps(k) ? slept_ms + STILL_MS : 0;
+		asleep = atomic_load(&k->at) == at ? sleeps(k) : 0;
+		slept_ms = asleep > 0 ? slept_ms + STILL_MS : 0;
+		unknown_ms = asleep < 0 ? unknown_ms + STILL_MS : 0;
 		at = atomic_load(&k->at);
 	}
 	k->taken = at;

@@ -6,6 +6,8 @@
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "unit.h"
 #include "sys/ask.h"
@@ -45,6 +47,25 @@ static ssize_t look_at(int pid, ssize_t (*look)(struct ask *))
 	return ask_look(&a);
 }
 
+/* Who hangs is left behind also where no descriptor is left to tell by that it does. */
+static void one_hangs_without_descriptors(void **state)
+{
+	const struct note note = { .take = take };
+	int status;
+	pid_t pid;
+
+	(void)state;
+	sem_init(&never, 0, 0);
+	pid = fork();
+	if (pid == 0) {
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0 });
+		ask_begin(&note);
+		_exit(look_at(1, hangs) == -ETIMEDOUT ? 7 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, W_EXITCODE(7, 0));
+}
+
 /* Each that hangs is named, and that nobody is looked at any more is told once. */
 static void no_more_may_hang(void **state)
 {
@@ -67,6 +88,7 @@ static void no_more_may_hang(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_hangs_without_descriptors),
 		cmocka_unit_test(no_more_may_hang),
 	};
 
