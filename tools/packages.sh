@@ -40,12 +40,10 @@ apt() {
 
 say_other_systems() {
   cat >&2 <<'END'
-There is no apt-get here. Install these by hand, then run this again:
+There is no apt-get here. Install these by hand, then run this again (it needs glibc, so not on Alpine):
   dnf:    meson ninja-build gcc clang pkgconf elfutils-libelf-devel elfutils-devel libzstd-devel zlib-devel
           libcmocka-devel libseccomp-devel libcap-ng-devel binutils-devel xz-devel perf strace binutils
           python3-devel python3-jinja2
-  apk:    meson ninja gcc clang musl-dev pkgconf elfutils-dev zstd-dev zlib-dev cmocka-dev libseccomp-dev
-          libcap-ng-dev binutils-dev xz-dev perf strace binutils python3-dev py3-jinja2
   pacman: meson ninja gcc clang pkgconf libelf zstd zlib cmocka libseccomp libcap-ng xz perf strace binutils
           python python-jinja
 Set PYSAMPLED_NO_INSTALL=1 once they are there.
