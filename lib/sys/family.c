@@ -45,6 +45,12 @@ static int children_text(pid_t pid, pid_t tid, char **ret)
 	return 0;
 }
 
+/* Not each kernel has them (CONFIG_PROC_CHILDREN). */
+static bool has_children_files(void)
+{
+	return access("/proc/thread-self/children", F_OK) == 0;
+}
+
 /* Threads that were asked for their children, and processes on the machine (0: not counted).
  */
 struct asked {
@@ -63,7 +69,7 @@ static bool too_many(struct asked *a, size_t n, size_t more)
 	return all > MANY && all > a->processes;
 }
 
-/* With @asked -E2BIG if too_many(), and @more. */
+/* -E2BIG: each process is to be asked for its parent. With @asked if too_many(), and @more. */
 static int add_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap, struct asked *asked,
 			size_t more)
 {
@@ -76,8 +82,11 @@ static int add_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap, struct 
 		return -E2BIG;
 	for (size_t i = 0; r == 0 && i < n_tasks; i++) {
 		_cleanup_free_ char *text = NULL;
+		int got = children_text(pid, tasks[i], &text);
 
-		if (children_text(pid, tasks[i], &text) < 0)
+		if (got == -ENOENT && !has_children_files())
+			return -E2BIG;
+		if (got < 0)
 			continue; /* the thread ended meanwhile */
 		for (char *p = text, *end; r == 0; p = end) {
 			long child = strtol(p, &end, 10);
@@ -90,11 +99,6 @@ static int add_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap, struct 
 		}
 	}
 	return r;
-}
-
-int family_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
-{
-	return add_children(pid, pids, n, cap, NULL, 0);
 }
 
 static int by_parent(const void *a, const void *b)
@@ -146,6 +150,29 @@ static size_t first_of(const struct family_birth *all, size_t n, pid_t parent)
 	return lo;
 }
 
+static int add_children_of(pid_t parent, const struct family_birth *all, size_t n_all,
+			   pid_t **pids, size_t *n, size_t *cap)
+{
+	int r = 0;
+
+	for (size_t k = first_of(all, n_all, parent);
+	     r == 0 && k < n_all && all[k].parent == parent; k++)
+		r = proc_push(pids, n, cap, all[k].pid);
+	return r;
+}
+
+int family_children(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
+{
+	_cleanup_free_ struct family_birth *all = NULL;
+	size_t n_all;
+	int r = add_children(pid, pids, n, cap, NULL, 0);
+
+	if (r != -E2BIG)
+		return r;
+	r = list_all(&all, &n_all);
+	return r ? r : add_children_of(pid, all, n_all, pids, n, cap);
+}
+
 /* Who was born while this looks may be missing: family_born() tells of those. */
 static int list_by_parents(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
 {
@@ -155,9 +182,7 @@ static int list_by_parents(pid_t pid, pid_t **pids, size_t *n, size_t *cap)
 	int r = list_all(&all, &n_all);
 
 	for (size_t i = 0; r == 0; parent = (*pids)[i++]) {
-		for (size_t k = first_of(all, n_all, parent);
-		     r == 0 && k < n_all && all[k].parent == parent; k++)
-			r = proc_push(pids, n, cap, all[k].pid);
+		r = add_children_of(parent, all, n_all, pids, n, cap);
 		if (i == *n)
 			break;
 	}
@@ -229,15 +254,18 @@ void family_bury(void)
 	sigaction(SIGCHLD, &buries, NULL);
 }
 
-/* The last word of /proc/loadavg. */
+/* The last word of /proc/loadavg is the same, but in containers lxcfs puts one of the host there.
+ */
 pid_t family_newest(void)
 {
-	_cleanup_free_ char *text = NULL;
+	_cleanup_free_ char *text = NULL, *load = NULL;
 	const char *last;
 
-	if (proc_read_piece("/proc/loadavg", &text) < 0)
+	if (proc_read_piece("/proc/sys/kernel/ns_last_pid", &text) == 0)
+		return (pid_t)strtol(text, NULL, 10);
+	if (proc_read_piece("/proc/loadavg", &load) < 0)
 		return 0;
-	last = strrchr(text, ' ');
+	last = strrchr(load, ' ');
 	return last ? (pid_t)strtol(last, NULL, 10) : 0;
 }
 

@@ -22,9 +22,9 @@ static bool scan_u64(const char **at, int base, char end, uint64_t *ret)
 	for (; isxdigit((unsigned char)*p); p++) {
 		int digit = isdigit((unsigned char)*p) ? *p - '0' : (*p | 0x20) - 'a' + 10;
 
-		if (digit >= base || v >> 60)
+		if (digit >= base || __builtin_mul_overflow(v, (uint64_t)base, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)digit, &v))
 			return false;
-		v = v * (uint64_t)base + (uint64_t)digit;
 	}
 	if (p == *at || *p != end)
 		return false;

@@ -22,6 +22,42 @@
 
 #include "elsewhere.h"
 
+/* What /proc has elsewhere. */
+static bool no_children; /* a kernel without CONFIG_PROC_CHILDREN */
+static const char *loadavg = "/proc/loadavg";
+
+static bool is_missing(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	return no_children && name && !strcmp(name, "/children");
+}
+
+int open(const char *path, int flags, ...)
+{
+	va_list ap;
+	int mode;
+
+	va_start(ap, flags);
+	mode = va_arg(ap, int);
+	va_end(ap);
+	if (is_missing(path)) {
+		errno = ENOENT;
+		return -1;
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD,
+			    strcmp(path, "/proc/loadavg") ? path : loadavg, flags, mode);
+}
+
+int access(const char *path, int mode)
+{
+	if (is_missing(path)) {
+		errno = ENOENT;
+		return -1;
+	}
+	return faccessat(AT_FDCWD, path, mode, 0);
+}
+
 static const char text[] =
 	"00400000-00a5b000 r-xp 00001000 fe:1f 1234       /usr/bin/a b\n"
 	"7f00-7f01 rw-s 00000000 00:05 9   /memfd:x (deleted)\n"
@@ -55,6 +91,22 @@ static void maps_parse(void **state)
 	assert_string_equal(m.map[3].path, "[stack]");
 	assert_string_equal(m.map[4].path, "[vsyscall]");
 	assert_int_equal(m.map[4].start, 0xffffffffff600000);
+	proc_maps_deinit(&m);
+}
+
+/* Numbers may be as large as 64 bits are, in either base. */
+static void large_numbers(void **state)
+{
+	static const char large[] =
+		"0-ffffffffffffffff r-xp 00000000 00:05 18446744073709551615 /a\n"
+		"0-10000000000000000 r-xp 00000000 00:05 1 /b\n"
+		"0-1 r-xp 00000000 00:05 18446744073709551616 /c\n";
+	struct proc_maps m;
+
+	assert_int_equal(proc_maps_parse(&m, strdup(large), sizeof(large) - 1), 0);
+	assert_int_equal(m.n, 1);
+	assert_true(m.map[0].end == UINT64_MAX && m.map[0].ino == UINT64_MAX);
+	assert_string_equal(m.map[0].path, "/a");
 	proc_maps_deinit(&m);
 }
 
@@ -454,6 +506,44 @@ static void family(void **state)
 	close(to_us[1]);
 }
 
+static void family_without_its_files(void **state)
+{
+	const pid_t child = fork();
+	pid_t *pids = NULL;
+	size_t n = 1, cap = 1;
+
+	if (child == 0)
+		for (;;)
+			pause();
+	no_children = true;
+	family(state);
+	pids = calloc(1, sizeof(*pids));
+	assert_int_equal(family_children(getpid(), &pids, &n, &cap), 0);
+	no_children = false;
+	assert_int_equal(n, 2);
+	assert_int_equal(pids[1], child);
+	free(pids);
+	elsewhere_end(child);
+}
+
+/* lxcfs has a /proc/loadavg of its own in a container: of numbers that the host gives. */
+static void newest_is_not_of_the_host(void **state)
+{
+	enum { HOSTS = 7 };
+	char host[] = "/tmp/pysampled-loadavg-XXXXXX";
+	int fd;
+
+	if (faccessat(AT_FDCWD, "/proc/sys/kernel/ns_last_pid", R_OK, 0))
+		skip();
+	fd = mkstemp(host);
+	assert_true(dprintf(fd, "0.00 0.00 0.00 1/100 %d\n", HOSTS) > 0);
+	close(fd);
+	loadavg = host;
+	assert_int_not_equal(family_newest(), HOSTS);
+	loadavg = "/proc/loadavg";
+	unlink(host);
+}
+
 static void *until_told(void *arg)
 {
 	char byte;
@@ -713,6 +803,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(maps_parse),
+		cmocka_unit_test(large_numbers),
 		cmocka_unit_test(maps_parse_prefixes),
 		cmocka_unit_test(own_maps),
 		cmocka_unit_test(mapped_files),
@@ -721,6 +812,8 @@ int main(void)
 		cmocka_unit_test(threads_of_a_process),
 		cmocka_unit_test(number_behind_groups),
 		cmocka_unit_test(family),
+		cmocka_unit_test(family_without_its_files),
+		cmocka_unit_test(newest_is_not_of_the_host),
 		cmocka_unit_test(gone),
 		cmocka_unit_test(views),
 		cmocka_unit_test(where_a_thread_waits),
