@@ -26,7 +26,8 @@ uint64_t recorder_sample_rate(const struct session *s, bool on_cpus)
 	for (size_t i = 0; i < s->n_events; i++) {
 		const struct perf_event_attr *a = &s->events[i].attr;
 
-		if (on_cpus && !event_place_may(&s->events[i], &s->how[i]))
+		/* A led event takes no samples: its attr has no rate. */
+		if (s->how[i].led || (on_cpus && !event_place_may(&s->events[i], &s->how[i])))
 			continue;
 		if (!perf_event_is_clock(a) &&
 		    (!a->freq || a->type == PERF_TYPE_SOFTWARE ||

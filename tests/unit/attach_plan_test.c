@@ -12,6 +12,7 @@
 #include "unit.h"
 #include "attach/attach_plan.h"
 #include "base/base.h"
+#include "record/recorder_int.h"
 
 enum { PAGE = 4096, KIB = 1024, MIB = 1 << 20 };
 
@@ -223,6 +224,30 @@ static void rings_of_usual_rates(void **state)
 	assert_int_equal(ring_kib(99, 65528), 1024);
 }
 
+/* What is counted at another event's samples takes none: of {cycles,X}:S cycles says how large
+ * rings are, whatever X is. */
+static void rings_of_groups(void **state)
+{
+	static const struct perf_event_attr members[] = {
+		{ .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK },
+		{ .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_PAGE_FAULTS },
+		{ .type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		const struct session s = {
+			.n_events = 2,
+			.events = { { .attr = { .freq = 1, .sample_freq = 99 } },
+				    { .attr = members[i] } },
+			.how = { { .leader = 1, .read = true }, { .leader = 1, .led = true } },
+		};
+		size_t rate = recorder_sample_rate(&s, false);
+
+		assert_int_equal(rate, 99);
+		assert_int_equal(ring_kib(rate, 16 * KIB), 256);
+	}
+}
+
 static void sentences(void **state)
 {
 	struct attach_wants w = { 1000, 64, 2 };
@@ -283,6 +308,7 @@ int main(void)
 		cmocka_unit_test(rings_shrink_with_cpus),
 		cmocka_unit_test(rings_grow_with_the_rate),
 		cmocka_unit_test(rings_of_usual_rates),
+		cmocka_unit_test(rings_of_groups),
 		cmocka_unit_test(sentences),
 		cmocka_unit_test(all_page_counts),
 		cmocka_unit_test(reserve),
