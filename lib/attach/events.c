@@ -139,6 +139,24 @@ static int explain(int code, const struct perf_spec *s, const struct perf_event_
 	return perf_event_explain(code, s->name, attr, err);
 }
 
+/* A timer that comes more often may leave its CPU no time for anything else, in a virtual
+ * machine above all, and none of the kernel's limits keeps it from that. */
+static void slow_down(struct perf_options *o, const struct perf_spec *s, char fallback[256])
+{
+	enum { LEAST_NS = 20000, MOST_HZ = 1000000000 / LEAST_NS };
+
+	if (s->type != PERF_TYPE_SOFTWARE || s->led ||
+	    (s->config != PERF_COUNT_SW_CPU_CLOCK && s->config != PERF_COUNT_SW_TASK_CLOCK) ||
+	    (o->freq ? o->value <= MOST_HZ || o->value > (uint64_t)perf_event_max_rate() :
+		       o->value >= LEAST_NS))
+		return;
+	o->value = o->freq ? MOST_HZ : LEAST_NS;
+	add_fallback(fallback,
+		     "sampling %.60s every 20 us: a timer that comes more often could stop "
+		     "its CPU%s%s",
+		     s->name, "", "");
+}
+
 static int choose_one(struct event_info *ret, const struct perf_spec *spec,
 		      struct perf_options *o, pid_t tid, char fallback[256], struct err *err)
 {
@@ -149,12 +167,13 @@ static int choose_one(struct event_info *ret, const struct perf_spec *spec,
 		use = clock_for(spec);
 		if (!o->freq)
 			o->value = 1000000; /* a period in cycles means nothing in ns: 1 ms */
-		r = try_open(&ret->attr, &use, o, tid);
 		add_fallback(fallback,
 			     "no hardware PMU here (a virtual machine?): sampling %.60s "
 			     "instead of %.60s%s",
 			     use.name, spec->name,
 			     o->freq ? "" : ", every millisecond (-c is a number of cycles)");
+		slow_down(o, &use, fallback);
+		r = try_open(&ret->attr, &use, o, tid);
 	}
 	if (r < 0)
 		return explain(r, &use, &ret->attr, err);
@@ -214,24 +233,6 @@ static int take_rate(struct perf_options *o, const struct perf_spec *s, struct e
 	o->freq &= !s->period;
 	o->value = s->period ? s->period : s->freq ? s->freq : o->value;
 	return 0;
-}
-
-/* A timer that comes more often may leave its CPU no time for anything else, in a virtual
- * machine above all, and none of the kernel's limits keeps it from that. */
-static void slow_down(struct perf_options *o, const struct perf_spec *s, char fallback[256])
-{
-	enum { LEAST_NS = 20000, MOST_HZ = 1000000000 / LEAST_NS };
-
-	if (s->type != PERF_TYPE_SOFTWARE || s->led ||
-	    (s->config != PERF_COUNT_SW_CPU_CLOCK && s->config != PERF_COUNT_SW_TASK_CLOCK) ||
-	    (o->freq ? o->value <= MOST_HZ || o->value > (uint64_t)perf_event_max_rate() :
-		       o->value >= LEAST_NS))
-		return;
-	o->value = o->freq ? MOST_HZ : LEAST_NS;
-	add_fallback(fallback,
-		     "sampling %.60s every 20 us: a timer that comes more often could stop "
-		     "its CPU%s%s",
-		     s->name, "", "");
 }
 
 /* One of the first @n is event number @i, too: by name, attr, and in no group. */

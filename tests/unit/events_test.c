@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * events: what is sampled where the kernel has no event of the processor.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "unit.h"
+#include "attach/events.h"
+#include "events/perf_names.h"
+#include "real_syscall.h"
+
+enum { SLOWEST_LIMIT = 60000, MOST_HZ = 50000 };
+
+static uint64_t most_hz; /* of the events that were opened */
+
+static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
+{
+	const struct perf_event_attr *attr = (const void *)a[0];
+
+	if (nr != SYS_perf_event_open)
+		return real_syscall(nr, a);
+	if (attr->type == PERF_TYPE_HARDWARE) {
+		errno = ENOENT;
+		return -1;
+	}
+	most_hz = attr->freq ? MAX(most_hz, (uint64_t)attr->sample_freq) : most_hz;
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Chooses @names at @hz, and what is said of it. */
+static void choose(struct session *s, const char *names, uint64_t hz, char said[256])
+{
+	struct perf_options o = { .freq = true, .value = hz };
+	static struct perf_spec specs[4];
+	struct err err;
+	size_t n = 0;
+
+	*s = (struct session){ 0 };
+	most_hz = 0;
+	assert_int_equal(perf_names_parse(names, specs, ARRAY_SIZE(specs), &n, &err), 0);
+	assert_int_equal(events_choose(s, specs, n, &o, 0, said, &err), 0);
+}
+
+/* The clock that stands in for cycles comes no more often than one that is named, and a line says
+ * so. Where both are named they are one event. */
+static void a_clock_for_cycles_is_slowed_down(void **state)
+{
+	static const struct {
+		const char *names;
+		uint64_t hz, had;
+	} rows[] = {
+		{ "cycles", SLOWEST_LIMIT, MOST_HZ },
+		{ "cycles:u", MOST_HZ + 1, MOST_HZ },
+		{ "cycles", MOST_HZ, MOST_HZ },
+		{ "cycles", 99, 99 },
+		{ "cpu-clock,cycles", SLOWEST_LIMIT, MOST_HZ },
+	};
+
+	if (perf_event_max_rate() < SLOWEST_LIMIT)
+		skip();
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct session s;
+		char said[256];
+
+		choose(&s, rows[i].names, rows[i].hz, said);
+		assert_int_equal(s.n_events, 1);
+		assert_true(perf_event_is_clock(&s.events[0].attr));
+		assert_int_equal(s.events[0].attr.sample_freq, rows[i].had);
+		assert_int_equal(most_hz, rows[i].had);
+		assert_non_null(strstr(said, "instead of cycles"));
+		assert_int_equal(strstr(said, "every 20 us") != NULL, rows[i].hz > MOST_HZ);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_clock_for_cycles_is_slowed_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
