@@ -115,7 +115,8 @@ void attach_enable_cpu(struct attach *a, size_t slot);
 void attach_close_cpu(struct attach *a, size_t slot);
 
 /* True: event @e, or one that it counts together with, needs a counter of the processor, and may
- * be without one for a while. */
+ * be without one for a while. False where that can't be told: a thread's event of some CPUs is
+ * without one also while its thread runs on others. */
 bool attach_takes_turns(const struct attach *a, size_t e);
 
 /* Stop the events: no further samples. */

@@ -104,8 +104,10 @@ double attach_share(const struct attach *a, size_t e)
 
 bool attach_takes_turns(const struct attach *a, size_t e)
 {
-	return a->session->events[e].attr.type != PERF_TYPE_SOFTWARE || a->counter ||
-	       a->session->how[e].leader;
+	const struct event_how *how = &a->session->how[e];
+
+	return !how->some_cpus && (a->session->events[e].attr.type != PERF_TYPE_SOFTWARE ||
+				   a->counter || how->leader);
 }
 
 uint64_t attach_count(const struct attach *a, size_t e)

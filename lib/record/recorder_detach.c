@@ -17,7 +17,7 @@ static void tell_shares(const struct recorder *r)
 		size_t n = strlen(list);
 		double share;
 
-		if (!attach_takes_turns(&r->attach, e) || r->session->how[e].some_cpus)
+		if (!attach_takes_turns(&r->attach, e))
 			continue;
 		share = attach_share(&r->attach, e);
 		if (share < 0.95)

@@ -188,19 +188,24 @@ static void who_was_born_while_a_ring_was_full(void **state)
 	assert_int_equal(f->stats.undecided, 1);
 }
 
-/* What a software event counted is scaled where hardware events can keep it from counting. */
-static void software_events_that_take_turns(void **state)
+/* What a software event counted is scaled where hardware events can keep it from counting. One of
+ * some CPUs was without a counter while its thread ran on others, where there was nothing to count.
+ */
+static void events_that_take_turns(void **state)
 {
 	static const struct {
 		uint32_t type;
 		bool counter;
 		uint8_t leader;
+		bool some_cpus;
 		uint64_t count;
 	} rows[] = {
-		{ PERF_TYPE_SOFTWARE, false, 0, COUNTED },
-		{ PERF_TYPE_SOFTWARE, true, 0, 2 * COUNTED },
-		{ PERF_TYPE_SOFTWARE, false, 1, 2 * COUNTED },
-		{ PERF_TYPE_HARDWARE, false, 0, 2 * COUNTED },
+		{ PERF_TYPE_SOFTWARE, false, 0, false, COUNTED },
+		{ PERF_TYPE_SOFTWARE, true, 0, false, 2 * COUNTED },
+		{ PERF_TYPE_SOFTWARE, false, 1, false, 2 * COUNTED },
+		{ PERF_TYPE_SOFTWARE, false, 1, true, COUNTED },
+		{ PERF_TYPE_HARDWARE, false, 0, false, 2 * COUNTED },
+		{ PERF_TYPE_HARDWARE, false, 0, true, COUNTED },
 	};
 	int fds[] = { EVENT_FD, -1, -1 };
 	struct fix *f = *state;
@@ -208,8 +213,10 @@ static void software_events_that_take_turns(void **state)
 	f->first.fds = fds;
 	f->attach.n_slots = 1;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct session session = { .n_events = 1, .how[0].leader = rows[i].leader };
+		struct session session = { .n_events = 1 };
 
+		session.how[0].leader = rows[i].leader;
+		session.how[0].some_cpus = rows[i].some_cpus;
 		session.events[0].attr.type = rows[i].type;
 		f->attach.session = &session;
 		f->attach.witness = f->attach.counter = rows[i].counter;
@@ -283,7 +290,7 @@ int main(void)
 		TEST(a_long_chain),
 		TEST(a_circle_of_numbers),
 		TEST(who_was_born_while_a_ring_was_full),
-		TEST(software_events_that_take_turns),
+		TEST(events_that_take_turns),
 		TEST(a_thread_that_is_born_as_a_cpu_comes),
 	};
 
