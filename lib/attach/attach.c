@@ -13,6 +13,7 @@
 #include "base/stats.h"
 #include "attach/forkwatch.h"
 #include "sample/perf_decode.h"
+#include "sys/cpus.h"
 #include "sys/proc.h"
 
 enum {
@@ -22,13 +23,29 @@ enum {
 	ALL_PATIENCE_NS = 1000000000,
 };
 
+/* True: the CPU went offline while it was watched. An event of all that it runs can't be opened
+ * until it is back, so it counts as one that has lost its events: cpuwatch opens them then. */
+static bool is_gone(struct cpu_slot *slot)
+{
+	struct cpus online;
+
+	if (!atomic_load(&slot->watched_ns) || cpus_system(&online, "online") < 0 ||
+	    cpus_has(&online, slot->cpu))
+		return false;
+	clock_raise(&slot->gone_ns, now_ns());
+	return true;
+}
+
 /* On all CPUs, or none. */
 static int open_events(const struct attach *a, pid_t tid, int *fds, struct err *err)
 {
 	int r = 0;
 
-	for (size_t slot = 0; r == 0 && slot < a->n_slots; slot++)
+	for (size_t slot = 0; r == 0 && slot < a->n_slots; slot++) {
 		r = attach_open_on(a, tid, slot, fds, false, err);
+		if (r < 0 && tid == ATTACH_ALL && is_gone(&a->slots[slot]))
+			r = 0;
+	}
 	if (r < 0)
 		attach_close_fds(fds, attach_per_thread(a));
 	return r;

@@ -74,7 +74,8 @@ struct attach {
 /* Open events on every slot's CPU, for all that it runs, redirected into the slots' rings:
  * with
  * @split those that are how.on_cpus, which count at once, else all of the session's, which
- * must not inherit. 0, or as perf_event_explain(). */
+ * must not inherit. Not on a CPU that was watched and is offline: it is slot.gone_ns, for cpuwatch.
+ * 0, or as perf_event_explain(). */
 int attach_cpus(struct attach *a, struct err *err);
 
 /* Threads take no samples of the events that are how.on_cpus any more. */

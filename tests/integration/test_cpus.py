@@ -146,6 +146,46 @@ def test_events_on_a_cpu_that_goes_are_opened_again(py):
     all_right(verdict, run)
 
 
+BIRTHS_LATER = """
+import sys, threading, time
+def work():
+    end = time.thread_time() + 0.0005
+    while time.thread_time() < end:
+        pass
+print("READY", flush=True)
+sys.stdin.readline()
+while True:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+"""
+
+
+@one_python
+def test_events_go_over_to_cpus_while_one_is_offline(py):
+    """Those of the CPU that is away are opened as it comes back."""
+    need_two_cpus()
+    need_fifo()
+    script = os.path.join(harness.folder(), "births.py")
+    harness.write(script, BIRTHS_LATER)
+    target = Target(py, script)
+    if "events on threads at first" not in begin(target, "-d", 0.1)[0].wait().ok().err:
+        raise harness.Skip("events on threads do not go over here")
+    recorder, out = begin(target, "--hold-budget", 100)
+    recorder.recording()
+    with one_cpu_less():
+        target.say("go")
+        harness.until(lambda: re.search("events (stay on threads|count on CPUs)", recorder.text(1)), "events go over")
+    check("from now on events count on CPUs" in recorder.text(1), "they do not: %s", recorder.text(1))
+    pin(target, {1})
+    harness.until(lambda: "may run on CPU 1 now: watched" in recorder.text(1), "CPU 1 is watched again")
+    back = time.monotonic()
+    harness.works(target.pid, 0.5)
+    recorder.signal(signal.SIGINT)
+    run = recorder.wait().ok()
+    enough(sure_on(1, back, recorder, out) > 50, "too few on the CPU that came back: %s", run)
+
+
 @one_python
 def test_a_cpu_that_comes_online(py):
     need_two_cpus()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * attach: which threads have inherited their events, as the records of forks say that lie in
- * the rings; and who gets events on a CPU that comes later.
+ * the rings; who gets events on a CPU that comes later; and CPUs that have none.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -232,11 +232,16 @@ struct place {
 
 static struct place opened[RINGS * 2 + 1];
 static size_t n_opened;
+static int refuses = -1; /* the CPU that has no event of all that it runs */
 
 static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 {
 	if (nr != SYS_perf_event_open)
 		return real_syscall(nr, a);
+	if ((pid_t)a[1] == ATTACH_ALL && (int)a[2] == refuses) {
+		errno = ENODEV;
+		return -1;
+	}
 	assert_true(n_opened < ARRAY_SIZE(opened));
 	opened[n_opened++] = (struct place){ (pid_t)a[1], (int)a[2] };
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -280,6 +285,52 @@ static void a_thread_that_is_born_as_a_cpu_comes(void **state)
 	}
 }
 
+/* CPUs get events of all that they run while one of them is offline: it has lost its own, and that
+ * is no reason for the others to have none. A CPU that was never watched, or is online, has to have
+ * them. */
+static void a_cpu_that_is_offline_has_no_events(void **state)
+{
+	enum { OFFLINE = CPUS_MAX - 1, WATCHED = 5 };
+	static const struct {
+		int refuses;
+		uint64_t watched_ns;
+		bool opens;
+	} rows[] = {
+		{ OFFLINE, WATCHED, true },
+		{ OFFLINE, 0, false },
+		{ 0, WATCHED, false },
+	};
+	struct fix *f = *state;
+	struct err err;
+
+	f->session.n_events = 1;
+	f->session.events[0].attr.type = PERF_TYPE_SOFTWARE;
+	f->session.how[0].on_cpus = true;
+	f->slots[1].cpu = f->slots[1].ring.cpu = OFFLINE;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct attach a = { .session = &f->session,
+				    .slots = f->slots,
+				    .n_slots = RINGS,
+				    .cap_slots = RINGS,
+				    .split = true,
+				    .cgroup = -1 };
+
+		f->slots[0].watched_ns = WATCHED;
+		f->slots[1].watched_ns = rows[i].watched_ns;
+		f->slots[1].gone_ns = 0;
+		refuses = rows[i].refuses;
+		n_opened = 0;
+		assert_int_equal(attach_cpus(&a, &err) == 0, rows[i].opens);
+		assert_int_equal(a.on_cpus, rows[i].opens);
+		assert_int_equal(attach_has(&a, ATTACH_ALL), rows[i].opens);
+		assert_int_equal(n_opened, rows[i].refuses == OFFLINE);
+		assert_int_equal(slot_watched(&f->slots[1]),
+				 rows[i].opens ? 0 : rows[i].watched_ns);
+		attach_deinit(&a);
+	}
+	refuses = -1;
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -292,6 +343,7 @@ int main(void)
 		TEST(who_was_born_while_a_ring_was_full),
 		TEST(events_that_take_turns),
 		TEST(a_thread_that_is_born_as_a_cpu_comes),
+		TEST(a_cpu_that_is_offline_has_no_events),
 	};
 
 	alarm(60); /* what goes round for ever fails */
