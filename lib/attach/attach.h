@@ -51,6 +51,8 @@ struct attach {
 	struct reader_config *readers; /* told whose events are being opened, or NULL */
 	bool witness; /* each thread and CPU has one event more: perf_event_witness() */
 	bool counter; /* and one more, the three being a group: perf_event_instructions() */
+	bool side;    /* and one that carries all records but samples, for there are CPUs on which
+		       * no other event is: events_leave_out() */
 	bool split;   /* events that are how.on_cpus are sampled on CPUs, see attach_cpus(); on
 		       * threads they are only counted */
 	bool early;   /* With @split threads sample them too, until attach_end_early(). */

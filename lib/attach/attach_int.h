@@ -10,7 +10,7 @@
 
 /* What a number of a thread's events on a CPU means. The numbers are those of the session's
  * events, then the witness's and the counter's, then that of the records besides samples where
- * samples send signals, then those of the session's events again where they are sampled early. */
+ * it is apart, then those of the session's events again where they are sampled early. */
 enum part {
 	PART_NONE,
 	PART_SAMPLES,

@@ -10,10 +10,11 @@
 
 /* An event sends its signal for each of its records that fills half of the ring, be it no
  * sample: of a switch, while the thread is in a system call, which the signal ends by EINTR. So
- * those that send signals carry samples alone. */
+ * those that send signals carry samples alone. Nor can an event carry what happens on a CPU where
+ * it is not opened. */
 static bool side_apart(const struct attach *a)
 {
-	return a->hooks.arm;
+	return a->hooks.arm || a->side;
 }
 
 size_t attach_first_early(const struct attach *a)

@@ -305,6 +305,18 @@ bool events_can_witness(const struct session *session, pid_t tid)
 	return perf_event_try(&a, tid, -1) == 0;
 }
 
+bool events_leave_out(const struct session *session, const struct cpus *cpus)
+{
+	struct cpus rest = *cpus;
+
+	for (size_t i = 0; i < session->n_events; i++) {
+		if (!session->how[i].some_cpus)
+			return false;
+		cpus_drop(&rest, &session->how[i].cpus);
+	}
+	return cpus_next(&rest, 0) >= 0;
+}
+
 /* The last event of a group of three by now. False: a PMU whose counters others have taken
  * opens a group and never runs it. */
 static bool read_third(int fd, uint64_t *ret)

@@ -18,6 +18,9 @@ int events_choose(struct session *session, const struct perf_spec *specs, size_t
 /* True: there may be a witness on thread @tid. */
 bool events_can_witness(const struct session *session, pid_t tid);
 
+/* True: on some of @cpus none of the session's events is opened. */
+bool events_leave_out(const struct session *session, const struct cpus *cpus);
+
 /* Can the samples of the session's event, and its witness, hold a count of user instructions?
  * If new threads are followed that takes Linux 6.12. Then it is changed to do so: event,
  * witness and counter are a group. Tried on the caller. */

@@ -267,8 +267,10 @@ static void use_cpu_events(struct recorder *r)
 static void add_wants(const struct recorder *r, struct attach_wants *w)
 {
 	w->cpus = (size_t)cpus_count(&r->cpus);
-	/* One more: the witness, or what carries all but samples (attach_hooks.arm). */
-	w->events = r->o.n_events + (r->attach.witness || r->capture->sees_registers);
+	/* One more: the witness, or what carries all but samples (attach_hooks.arm, attach.side).
+	 */
+	w->events = r->o.n_events +
+		    (r->attach.witness || r->attach.side || r->capture->sees_registers);
 	if (r->place == PLACE_THREADS_FIRST)
 		w->events += r->o.n_events;
 	if (r->by_table)
@@ -359,6 +361,16 @@ static size_t files_held(size_t left)
 	return MIN(left / PART, (size_t)HELD);
 }
 
+/* What tells of all that a thread does besides its samples: the witness is on each CPU, and so are
+ * the session's events but on hybrid CPUs. */
+static void choose_witness(struct recorder *r)
+{
+	r->attach.witness =
+		!r->capture->sees_registers && events_can_witness(r->session, somebody(r));
+	r->attach.side = !r->attach.witness && !r->capture->sees_registers &&
+			 events_leave_out(r->session, &r->possible);
+}
+
 static int plan(struct recorder *r, struct err *err)
 {
 	struct attach_wants w = { .threads = r->n_tids };
@@ -371,8 +383,7 @@ static int plan(struct recorder *r, struct err *err)
 		cpus_system(&r->cpus, "online");
 	if (cpus_system(&r->possible, "possible") < 0)
 		r->possible = r->cpus;
-	r->attach.witness =
-		!r->capture->sees_registers && events_can_witness(r->session, somebody(r));
+	choose_witness(r);
 	wide = !r->capture->on_threads && !has_address(r) &&
 	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
 	ret = recorder_choose_place(r, wide, w.threads, err);

@@ -189,6 +189,7 @@ static int attach(struct recorder *r, struct err *err)
 		.inherit = r->perf.inherit,
 		.witness = r->attach.witness,
 		.counter = r->attach.counter,
+		.side = r->attach.side,
 		.split = r->place != PLACE_THREADS && !r->by_table,
 		.early = r->place == PLACE_THREADS_FIRST,
 		.cgroup = r->cgroup,

@@ -387,6 +387,49 @@ def test_an_ordinary_user_may_be_let_preempt(right):
     all_right(judge(harness.sure(stacks), target.info["truth"]), run)
 
 
+# ---- hybrid CPUs ------------------------------------------------------------------------------------------------------
+
+RENAMES = """
+import ctypes, os, sys, time
+prctl = ctypes.CDLL(None).prctl
+print("READY", flush=True)
+sys.stdin.readline()
+os.sched_setaffinity(0, {1})
+prctl(15, b"elsewhere")
+os.sched_setaffinity(0, {0})
+prctl(15, b"here")
+print("DONE", flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+def test_what_happens_on_the_other_kind_of_core_is_told():
+    """A machine that says it has a kind of core, CPU 0; and a user who may not have the kernel's switches counted, which would tell."""
+    need_root()
+    need_two_cpus()
+    harness.need_events_for_all()
+    harness.change("/proc/sys/kernel/perf_event_paranoid", "2")
+    setpriv, devices = harness.need_command("setpriv"), harness.folder()
+    harness.need_command("unshare")
+    os.makedirs(os.path.join(devices, "cpu_core", "events"))
+    for name, text in ("type", "1"), ("cpus", "0"), ("events/clock", "config=0"):
+        harness.write(os.path.join(devices, "cpu_core", name), text + "\n")
+    script = os.path.join(harness.folder(), "renames.py")
+    harness.write(script, RENAMES)
+    target = Target(harness.debian_python(), script, user=NOBODY)
+    binary, home = harness.for_nobody()
+    command = 'mount --bind "$0" /sys/bus/event_source/devices && exec %s --reuid=%d --regid=%d --clear-groups "$@"'
+    recorder = Recorder("-p", target.pid, "-e", "cpu_core/clock/", "--capture", "async", "-o", "a.data", binary=binary, home=home,
+                        wrapper=("unshare", "-m", "sh", "-c", command % (setpriv, NOBODY, NOBODY), devices)).attached()
+    target.say("go")
+    target.line("DONE")
+    recorder.signal(signal.SIGINT).wait().ok()
+    out, _ = harness.perf("script", "-i", os.path.join(home, "a.data"), "-f", "--show-task-events", home=home)
+    names = re.findall(r"PERF_RECORD_COMM[^:]*: (\w+):%d/" % target.pid, out)
+    check({"elsewhere", "here"} <= set(names), "the thread had one name on CPU 1, and another one on CPU 0:\n%s", out)
+
+
 # ---- isolated CPUs ----------------------------------------------------------------------------------------------------
 
 def isolated(recorder_args, target, cpus):

@@ -232,10 +232,14 @@ struct place {
 
 static struct place opened[RINGS * 2 + 1];
 static size_t n_opened;
+static unsigned carriers; /* bit C: one on CPU C carries what is no sample; and how many do */
+static size_t n_carriers;
 static int refuses = -1; /* the CPU that has no event of all that it runs */
 
 static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 {
+	const struct perf_event_attr *attr = (const void *)a[0];
+
 	if (nr != SYS_perf_event_open)
 		return real_syscall(nr, a);
 	if ((pid_t)a[1] == ATTACH_ALL && (int)a[2] == refuses) {
@@ -244,6 +248,11 @@ static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 	}
 	assert_true(n_opened < ARRAY_SIZE(opened));
 	opened[n_opened++] = (struct place){ (pid_t)a[1], (int)a[2] };
+	if (attr->task) {
+		assert_true(attr->mmap2 && attr->comm_exec && attr->context_switch);
+		carriers |= 1u << a[2];
+		n_carriers++;
+	}
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -331,6 +340,36 @@ static void a_cpu_that_is_offline_has_no_events(void **state)
 	refuses = -1;
 }
 
+/* What a thread does on a CPU where its only event is not opened is told all the same. */
+static void a_cpu_without_an_event_tells_what_happens(void **state)
+{
+	static const unsigned wants[] = { 1, 3 };
+	const pid_t self = getpid();
+	struct fix *f = *state;
+	struct err err;
+
+	f->session.n_events = 1;
+	f->session.events[0].attr.type = PERF_TYPE_SOFTWARE;
+	f->session.how[0].some_cpus = true;
+	cpus_add(&f->session.how[0].cpus, 0);
+	f->slots[1].cpu = f->slots[1].ring.cpu = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(wants); i++) {
+		struct attach a = { .session = &f->session,
+				    .slots = f->slots,
+				    .n_slots = RINGS,
+				    .cap_slots = RINGS,
+				    .side = i };
+
+		n_opened = n_carriers = carriers = 0;
+		assert_int_equal(attach_thread(&a, self, &err), 0);
+		assert_int_equal(carriers, wants[i]);
+		assert_int_equal(n_carriers, 1 + i);
+		assert_int_equal(n_opened, 1 + 2 * i);
+		assert_int_equal(attach_per_cpu(&a), 1 + i);
+		attach_deinit(&a);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -344,6 +383,7 @@ int main(void)
 		TEST(events_that_take_turns),
 		TEST(a_thread_that_is_born_as_a_cpu_comes),
 		TEST(a_cpu_that_is_offline_has_no_events),
+		TEST(a_cpu_without_an_event_tells_what_happens),
 	};
 
 	alarm(60); /* what goes round for ever fails */

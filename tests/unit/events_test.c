@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * events: what is sampled where the kernel has no event of the processor.
+ * events: what is sampled where the kernel has no event of the processor, and which CPUs have no
+ * event.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,10 +76,48 @@ static void a_clock_for_cycles_is_slowed_down(void **state)
 	}
 }
 
+/* A set of CPUs @list; "": the event is on all. */
+static struct event_how on(const char *list)
+{
+	struct event_how how = { .some_cpus = *list };
+
+	if (*list)
+		assert_int_equal(cpus_parse(&how.cpus, list), 0);
+	return how;
+}
+
+/* Of a hybrid CPU's events, those of both kinds are everywhere, as long as no CPU is meant that may
+ * come later. */
+static void cpus_that_have_no_event(void **state)
+{
+	static const struct {
+		const char *first, *second, *cpus;
+		bool left_out;
+	} rows[] = {
+		{ "0-1", NULL, "0-3", true },	{ "0-1", "2-3", "0-3", false },
+		{ "0-1", "2-3", "0-4", true },	{ "0-1", "", "0-3", false },
+		{ "", "0-1", "0-3", false },	{ "", NULL, "0-3", false },
+		{ "0-1", "0-1", "0-3", true },	{ "0-7", NULL, "0-3", false },
+		{ "2-3", "0-1", "0-3", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct session s = { .n_events = rows[i].second ? 2 : 1 };
+		struct cpus cpus;
+
+		assert_int_equal(cpus_parse(&cpus, rows[i].cpus), 0);
+		s.how[0] = on(rows[i].first);
+		if (rows[i].second)
+			s.how[1] = on(rows[i].second);
+		assert_int_equal(events_leave_out(&s, &cpus), rows[i].left_out);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_clock_for_cycles_is_slowed_down),
+		cmocka_unit_test(cpus_that_have_no_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
