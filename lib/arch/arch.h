@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * arch - what differs between processors: data, and one function that reads a jump. One file
- * each.
+ * arch - what differs between processors: data, and three functions that read instructions.
+ * One file each.
  */
 #ifndef ARCH_H
 #define ARCH_H
