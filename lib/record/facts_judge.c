@@ -226,17 +226,20 @@ static void judge_places(const struct facts_target *t, const struct out *o)
 		    t->pid, cpus_text(&out, list, sizeof(list)));
 }
 
+/* Upper bound: events on CPUs need no descriptor for a thread. An event on a thread needs one on
+ * each CPU, and a second one there, for the witness (CAP_PERFMON) or for --capture stop. */
 static void judge_descriptors(const struct facts_machine *m, const struct facts_target *t,
 			      const struct out *o)
 {
-	unsigned long cpus = cpus_count(&t->cpus), each = 1 + m->perfmon;
+	unsigned long cpus = cpus_count(&t->cpus), each = 1 + (m->perfmon || !m->nice);
 	unsigned long need = t->threads * cpus * each;
+	bool fits = need + 64 <= m->nofile;
 
-	say(o, need + 64 <= m->nofile ? "ok" : "no",
-	    "%lu thread%s x %lu CPU%s need %lu descriptors for one event; 'ulimit -n' allows "
-	    "%lu",
+	say(o, fits ? "ok" : m->perfmon ? "--" : "no",
+	    "%lu thread%s x %lu CPU%s need up to %lu descriptors for one event; 'ulimit -n' "
+	    "allows %lu%s",
 	    t->threads, t->threads == 1 ? "" : "s", cpus, cpus == 1 ? "" : "s", need,
-	    m->nofile);
+	    m->nofile, fits || !m->perfmon ? "" : ": events are opened on CPUs instead");
 	/* The smallest ring: 32 pages and one. */
 	if (!m->perfmon && m->mlock_kb < 33 * 4)
 		say(o, "no",
