@@ -22,13 +22,13 @@ enum { OPT_BY = 256, OPT_PYTHON, DEFAULT_ROWS = 20 };
 
 static const char help[] =
 	"Usage: pysampled diff A B [options]\n\n"
-	"A and B are each a perf.data, a tape, or hold folded stacks. Shares of samples\n"
-	"are compared (self): what grew most from A to B comes first, what shrank most "
-	"last.\n\n"
+	"A and B are each a perf.data, a tape, or hold folded stacks; one may be '-', standard\n"
+	"input. Shares of samples are compared (self): what grew most from A to B comes first,\n"
+	"what shrank most last.\n\n"
 	"      --by WHAT        function (default), line or file\n"
 	"      --python         Python frames only: what native code takes is self of the\n"
 	"                       Python function that called it\n"
-	"  -e, --event NAME     of several events this one, not the first\n"
+	"  -e, --event NAME     of several events this one, not the first that both have\n"
 	"  -n, --rows N         so many rows, not 20: of both ends; 0: all\n"
 	"  -o, --output FILE    a .html page instead: B's flame graph, coloured by change\n"
 	"  -h, --help\n"
