@@ -398,6 +398,12 @@ int perf_records_kernel(struct perf_records *r, const struct perf_kernel_map *ma
 	return put_kernel_map(r, &side);
 }
 
+/* What lies in the last page, as a wild return address may, readers would take for a context. */
+static uint64_t chain_ip(uint64_t ip)
+{
+	return MIN(ip, (uint64_t)PERF_CONTEXT_MAX - 1);
+}
+
 static uint64_t frame_ip(struct perf_records *r, const struct frame *f)
 {
 	switch (f->kind) {
@@ -409,7 +415,7 @@ static uint64_t frame_ip(struct perf_records *r, const struct frame *f)
 	case FRAME_NATIVE:
 		break;
 	}
-	return f->ip;
+	return chain_ip(f->ip);
 }
 
 /* With a context marker before it where the kernel is left or entered. */
@@ -488,7 +494,7 @@ static bool put_chain(struct perf_records *r, size_t record, const struct sample
 		kernel =
 			(smp->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 		buf_u64(&r->buf, kernel ? PERF_CONTEXT_KERNEL : PERF_CONTEXT_USER);
-		buf_u64(&r->buf, smp->ip);
+		buf_u64(&r->buf, chain_ip(smp->ip));
 	}
 	nr = (r->buf.n - at) / 8 - 1;
 	if (!r->buf.oom)

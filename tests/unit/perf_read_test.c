@@ -248,6 +248,26 @@ static void a_wait_begins_where_it_did(void **state)
 	drop(&f);
 }
 
+/* A return address that leads nowhere may be any word: it is a frame without a name. */
+static void a_wild_address_is_a_frame(void **state)
+{
+	const struct frame frames[] = {
+		{ .kind = FRAME_PYTHON, .func = &funcs[0], .line = 6 },
+		{ .kind = FRAME_NATIVE, .ip = UINT64_MAX, .name = "[unknown]" },
+		{ .kind = FRAME_MARKER, .name = "[no map]" },
+	};
+	const struct sample smp = { .pid = 10, .tid = 10, .time = 5, .period = 1 };
+	struct fixture f = { 0 };
+	struct sink s;
+
+	begin(&f, &s, 0);
+	s.ops->sample(&s, &smp, &(struct stack){ 3, frames });
+	end(&s);
+	read_recording(&f, 0);
+	assert_non_null(strstr(told, ":6|[unknown]|[no map]\n"));
+	drop(&f);
+}
+
 /* As after a kill: no features, and nothing behind the records. */
 static void cut_to_records(const struct fixture *f)
 {
@@ -580,6 +600,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_come_back_whole),
 		cmocka_unit_test(a_wait_begins_where_it_did),
+		cmocka_unit_test(a_wild_address_is_a_frame),
 		cmocka_unit_test(names_come_from_the_file_beside),
 		cmocka_unit_test(damage_is_told),
 		cmocka_unit_test(the_tracking_event_is_none),

@@ -663,6 +663,32 @@ static void samples(void **state)
 	}
 }
 
+/* What would be a context to who reads it is the address before the first one of those. */
+static void wild_addresses(void **state)
+{
+	static const uint64_t wild[] = { PERF_CONTEXT_MAX, PERF_CONTEXT_KERNEL, UINT64_MAX };
+	const uint64_t last = PERF_CONTEXT_MAX - 1;
+	struct sample smp = sample;
+	bool cut;
+
+	known();
+	for (size_t i = 0; i < ARRAY_SIZE(wild); i++) {
+		const struct frame fr[] = { { .kind = FRAME_NATIVE, .ip = last },
+					    { .kind = FRAME_NATIVE, .ip = wild[i] } };
+
+		put_sample(fr, 2, 0);
+		want_sample(PERF_RECORD_MISC_USER, last, false, 3);
+		buf_u64(&want, PERF_CONTEXT_USER);
+		buf_u64(&want, last);
+		buf_u64(&want, last);
+		check();
+	}
+	smp.ip = UINT64_MAX;
+	assert_int_equal(0, perf_records_sample(&r, &smp, &(struct stack){ 0 }, &cut));
+	assert_int_equal(UINT64_MAX, load_u64(r.buf.at + 16));
+	assert_int_equal(last, load_u64(r.buf.at + 72));
+}
+
 static void samples_with_addresses(void **state)
 {
 	perf_records_deinit(&r);
@@ -929,6 +955,7 @@ int main(void)
 		TEST(no_memory_for_one),
 		TEST(memory_runs_out),
 		TEST(samples),
+		TEST(wild_addresses),
 		TEST(samples_with_addresses),
 		TEST(symbols),
 		TEST(longest),
