@@ -89,7 +89,8 @@ void wait_table_regs(struct wait_table *t, pid_t tid, uint64_t time, const uint6
 {
 	struct wait *w = wait_table_know(t, 0, tid);
 
-	if (!w || n > WAIT_REGS)
+	/* The reader of a CPU that it has left before may tell of that later. */
+	if (!w || n > WAIT_REGS || time < w->in || time < w->regs_ns)
 		return;
 	memcpy(w->regs, regs, n * sizeof(*regs));
 	w->regs_ns = time;

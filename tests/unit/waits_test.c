@@ -188,6 +188,42 @@ static void registers_of_this_time(void **state)
 	}
 }
 
+/* A reader may tell late of the CPU that the thread left before this one. */
+static void registers_of_an_earlier_time(void **state)
+{
+	const uint64_t old[1] = { 7 }, new[1] = { 9 }, newer[1] = { 10 };
+
+	(void)state;
+	for (int late = 0; late < 2; late++) {
+		struct wait_table t = { 0 };
+		struct wait over, *w;
+
+		for (int i = 0; i < 2; i++) {
+			if (i == late) {
+				wait_table_regs(&t, 5, 990, old, 1);
+				wait_table_out(&t, 1, 5, 1000, false, &over);
+				wait_table_in(&t, 5, 1100, false, &over);
+			} else {
+				wait_table_regs(&t, 5, 1190, new, 1);
+				wait_table_out(&t, 1, 5, 1200, false, &over);
+			}
+		}
+		wait_table_regs(&t, 5, 995, old, 1);
+		w = wait_table_out(&t, 1, 5, 1200, false, &over);
+		assert_true(w->asleep && w->regs_known);
+		assert_int_equal(1200, w->out);
+		assert_int_equal(9, w->regs[0]);
+		wait_table_regs(&t, 5, 1190, newer, 1); /* at once */
+		assert_int_equal(10, w->regs[0]);
+		wait_table_in(&t, 5, 1300, false, &over);
+		wait_table_regs(&t, 5, 1299, old, 1); /* of before it came */
+		assert_int_equal(10, w->regs[0]);
+		wait_table_regs(&t, 5, 1300, old, 1);
+		assert_int_equal(7, w->regs[0]);
+		wait_table_deinit(&t);
+	}
+}
+
 /* What is told twice, or in another order, ends no wait twice, and none that began later. */
 static void comings(void **state)
 {
@@ -435,6 +471,7 @@ int main(void)
 		cmocka_unit_test(many_threads),
 		cmocka_unit_test(threads_without_memory),
 		cmocka_unit_test(registers_of_this_time),
+		cmocka_unit_test(registers_of_an_earlier_time),
 		cmocka_unit_test(comings),
 		cmocka_unit_test(weights),
 		cmocka_unit_test(waits_that_begin_anew),
