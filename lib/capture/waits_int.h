@@ -9,6 +9,7 @@
 
 #include <time.h>
 
+#include "base/base.h"
 #include "base/clock.h"
 #include "capture/reader_int.h"
 #include "capture/wait_post.h"
@@ -48,6 +49,13 @@ static inline uint64_t waits_own_ns(void)
 static inline bool is_stopped(char state)
 {
 	return state == 'T' || state == 't';
+}
+
+/* When a wait began, for outputs: what was before the recording does not count, and there are no
+ * maps of that time. What proves that a thread slept needs wait->out. */
+static inline uint64_t waits_since(const struct waits *w, const struct wait *wait)
+{
+	return MAX(wait->out, w->table.since);
 }
 
 /* The enum q_wait_state of a wait; @state is the thread's in /proc, 0 if nobody asked. */

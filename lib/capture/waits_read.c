@@ -102,7 +102,7 @@ static void read_one(struct waits *w, struct wait *wait)
 	wait->tried = true; /* and no more, if that hangs */
 	wait->late = false;
 	r->wait = what_for(r, wait, &at);
-	*p = (struct pending){ .s = { .time = wait->out,
+	*p = (struct pending){ .s = { .time = waits_since(w, wait),
 				      .pid = wait->pid,
 				      .tid = wait->tid,
 				      .misc = PERF_RECORD_MISC_USER } };

@@ -53,11 +53,13 @@ static void give_unread(struct waits *w, const struct wait *wait, uint64_t end,
 static void give_read(struct waits *w, const struct wait *wait, uint64_t end, uint64_t weight)
 {
 	struct q_wait *q = queue_reserve(&w->slot.queue, Q_WAIT, sizeof(*q));
+	uint64_t out = waits_since(w, wait);
 
 	if (!q) /* the resolver misses it (waiting_misses()) */
 		return;
+	/* Its end may be told late: it stands behind the sample all the same. */
 	*q = (struct q_wait){
-		.time = end, .out = wait->out, .weight = weight, .tid = wait->tid
+		.time = MAX(end, out), .out = out, .weight = weight, .tid = wait->tid
 	};
 	queue_commit(&w->slot.queue);
 }

@@ -241,7 +241,9 @@ bool proof_ran_unwatched(struct reader_config *c, pid_t tid, uint64_t since)
 			cpus_del(&may, c->slots[i].cpu);
 	if (cpus_next(&may, 0) < 0)
 		return false;
-	atomic_store(&c->wanders, true);
+	/* Before the recording began no CPU was watched: that it may use one does not tell more. */
+	if (since >= atomic_load_explicit(&c->start_ns, memory_order_relaxed))
+		atomic_store(&c->wanders, true);
 	return true;
 }
 

@@ -472,8 +472,14 @@ static void ran_unwatched(void **state)
 	assert_int_equal(cpus_of_thread(&may, 0), 0);
 	c->slots = calloc(CPUS_MAX, sizeof(*c->slots));
 	c->cap_slots = (uint32_t)cpus_count(&may) + 1;
+	/* Before the recording it may have been anywhere, and does not wander for that. */
+	c->start_ns = 1001;
+	assert_true(proof_ran_unwatched(c, 0, 1000));
+	assert_false(c->wanders);
+	c->start_ns = 1000;
 	for (int cpu = cpus_next(&may, 0); cpu >= 0; cpu = cpus_next(&may, cpu + 1)) {
 		assert_true(proof_ran_unwatched(c, 0, 1000));
+		assert_true(c->wanders);
 		c->slots[c->n_slots].cpu = cpu;
 		c->slots[c->n_slots++].watched_ns = 900;
 	}

@@ -1189,6 +1189,34 @@ static void from_the_beginning_to_the_end(void **state)
 	end_sleeper(t);
 }
 
+/* Who left its CPU while events were opened, and wants one when those are listed who sleep, waits
+ * since the start: there are no maps of before. What it did before makes it late all the same: it
+ * may have come back, as a ring tells that is not read yet. */
+static void what_was_before_counts_from_the_start(void **state)
+{
+	struct fix *x = *state;
+	uint64_t in, distance;
+
+	begin(x);
+	post(x, 0, FAKE_TID, START - 1000, "preempted");
+	let_go(x);
+	expect_sample(x, "exact a3 b3 runnable", FAKE_TID, START);
+	in = x->tick - 1000;
+	post(x, 0, FAKE_TID, in, "in");
+	post(x, 0, FAKE_TID + 1, START - 1000, "out");
+	fake_switch(x->f, 1, 0, FAKE_TID + 1, START - 500 - x->f->t);
+	distance = x->distance;
+	let_go(x);
+	expect_over(x, FAKE_TID, START, in, in - START);
+	expect_sample(x, "late sleep", FAKE_TID + 1, START);
+	/* Its sample comes first, whatever time is told. */
+	x->f->page[1].data_tail = x->f->page[1].data_head;
+	post(x, 1, FAKE_TID + 1, START - 500, "in");
+	let_go(x);
+	expect_over(x, FAKE_TID + 1, START, START, distance);
+	expect_none(x);
+}
+
 /* However long it takes to end, as where it gets no CPU: what it uses stays until then. */
 static void ends_late(void **state)
 {
@@ -1514,6 +1542,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(messages_are_taken_between_ticks, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(from_the_beginning_to_the_end, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_was_before_counts_from_the_start, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(who_fell_asleep_untold_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_joins_asleep_waits, setup, teardown),
