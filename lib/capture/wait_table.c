@@ -44,11 +44,11 @@ struct wait *wait_table_know(struct wait_table *t, pid_t pid, pid_t tid)
 	return w;
 }
 
-bool wait_table_sleeps(const struct wait_table *t, pid_t tid)
+const struct wait *wait_table_asleep(const struct wait_table *t, pid_t tid)
 {
 	const struct wait *w = find(t, tid);
 
-	return w && w->asleep;
+	return w && w->asleep ? w : NULL;
 }
 
 /* The last one takes its place. */

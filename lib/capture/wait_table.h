@@ -53,7 +53,8 @@ void wait_table_deinit(struct wait_table *t);
 /* Thread @tid of @pid (0: not known) has an entry, awake if it had none. NULL: no memory. */
 struct wait *wait_table_know(struct wait_table *t, pid_t pid, pid_t tid);
 
-bool wait_table_sleeps(const struct wait_table *t, pid_t tid); /* as far as is known */
+/* Its entry; NULL: as far as is known it does not sleep. */
+const struct wait *wait_table_asleep(const struct wait_table *t, pid_t tid);
 
 /* Thread @tid leaves its CPU at @time. *@over: the wait that it was in, as far as was known;
  * ->ticks 0: none. NULL: no memory. */

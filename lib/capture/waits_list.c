@@ -108,7 +108,7 @@ static void list_missing(struct waits *w, pid_t pid)
 	if (proc_tasks(pid, &tids, &n) < 0)
 		return;
 	for (size_t i = 0; i < n; i++)
-		if (!wait_table_sleeps(&w->table, tids[i]))
+		if (!wait_table_asleep(&w->table, tids[i]))
 			tids[more++] = tids[i];
 	each_asleep(w, pid, tids, more, since_now);
 }

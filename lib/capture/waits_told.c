@@ -164,6 +164,24 @@ void waits_leaves(struct waits *w, pid_t pid, pid_t tid, uint64_t time, bool pre
 		atomic_store(&w->post.blind, true);
 }
 
+/* A thread ends, and *@over with it. Behind that it leaves its CPU once more, which the reader of
+ * another one may have told before: that is no wait in this order either. */
+static void take_end(struct waits *w, const struct wait_message *m, struct wait *over)
+{
+	const struct wait *last = wait_table_asleep(&w->table, m->tid);
+
+	if (last && births_ending(w->c->births, m->tid, last->out)) {
+		wait_table_in(&w->table, m->tid, last->out, true, over);
+		take_back(w, over, over->out);
+		over->ticks = 0;
+		return;
+	}
+	/* That it left a CPU before its end may be told later. */
+	if (m->pid)
+		wait_table_know(&w->table, m->pid, m->tid);
+	wait_table_in(&w->table, m->tid, m->time, true, over);
+}
+
 static void apply(struct waits *w, const struct wait_message *m)
 {
 	struct wait over = { 0 };
@@ -187,11 +205,11 @@ static void apply(struct waits *w, const struct wait_message *m)
 	case WAIT_MSG_REGS:
 		wait_table_regs(&w->table, m->tid, m->time, m->regs, m->n_regs);
 		return;
+	case WAIT_MSG_ENDED:
+		take_end(w, m, &over);
+		break;
 	default:
-		/* That it left a CPU before its end may be told later. */
-		if (m->type == WAIT_MSG_ENDED && m->pid)
-			wait_table_know(&w->table, m->pid, m->tid);
-		wait_table_in(&w->table, m->tid, m->time, m->type == WAIT_MSG_ENDED, &over);
+		wait_table_in(&w->table, m->tid, m->time, false, &over);
 	}
 	waits_give(w, &over, m->time);
 }

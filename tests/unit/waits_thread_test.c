@@ -596,17 +596,34 @@ static void waits_of_strangers_end(void **state)
 	expect_none(x);
 }
 
-static void note_exec(struct fix *x, uint64_t time)
+/* The reader of CPU 0 takes the record at @at, which is the last one, from its ring. */
+static void note_record(struct fix *x, uint64_t at)
 {
 	struct perf_event_mmap_page *page = &x->f->page[0];
-	uint64_t at = page->data_head;
+
+	births_note(x->f->c.births, &x->f->slots[0].ring, at, (const void *)(x->f->map[0] + at),
+		    x->f->map[0] + page->data_head - PERF_TRAILER);
+	page->data_tail = page->data_head;
+}
+
+static void note_exec(struct fix *x, uint64_t time)
+{
+	uint64_t at = x->f->page[0].data_head;
 	struct record r;
 
 	record_exec(&r, (uint32_t)getpid(), FAKE_TID, time, 0, FAKE_ID);
 	fake_write(x->f, 0, &r);
-	births_note(x->f->c.births, &x->f->slots[0].ring, at, (const void *)(x->f->map[0] + at),
-		    x->f->map[0] + page->data_head - PERF_TRAILER);
-	page->data_tail = page->data_head;
+	note_record(x, at);
+}
+
+/* A thread of ours begins or ends. */
+static void note_thread(struct fix *x, uint32_t type, pid_t tid, uint64_t time)
+{
+	const uint32_t us = (uint32_t)getpid(), ids[] = { us, us, (uint32_t)tid, FAKE_TID };
+	uint64_t at = x->f->page[0].data_head;
+
+	fake_task(x->f, type, ids, time - x->f->t);
+	note_record(x, at);
 }
 
 /* What it waits for as the program that it has become is nobody's business: what was read of it is
@@ -641,8 +658,6 @@ static void waits_behind_an_exec_are_nobodys(void **state)
 static void ends(void **state)
 {
 	struct fix *x = *state;
-	const uint32_t ids[] = { (uint32_t)getpid(), (uint32_t)getpid(), FAKE_TID, FAKE_TID };
-	struct perf_event_mmap_page *page = &x->f->page[0];
 	uint64_t out, distance;
 	size_t known;
 
@@ -666,15 +681,46 @@ static void ends(void **state)
 	wait_post_ended(waits_post(x->w), &x->f->slots[1], 0, FAKE_TID + 3, x->tick - 900);
 	let_go(x);
 	assert_int_equal(known, x->w->table.n);
-	fake_task(x->f, PERF_RECORD_EXIT, ids, x->tick - 5000 - x->f->t);
-	births_note(x->f->c.births, &x->f->slots[0].ring, 0, (const void *)x->f->map[0],
-		    x->f->map[0] + page->data_head - PERF_TRAILER);
-	page->data_tail = page->data_head;
+	note_thread(x, PERF_RECORD_EXIT, FAKE_TID, x->tick - 5000);
 	post(x, 0, FAKE_TID, x->tick - 1000, "out");
 	post(x, 0, FAKE_TID + 1, x->tick - 1000, "out");
 	out = x->tick - 1000;
 	let_go(x);
 	expect_sample(x, "nopython sleep", FAKE_TID + 1, out);
+	expect_none(x);
+}
+
+/* That it leaves its CPU for the last time may be told before its end, which lies in another ring:
+ * it waits for nothing, and what was read of it is taken back. Who has its number by then waits. */
+static void an_end_behind_the_last_leaving(void **state)
+{
+	enum { FIRST = FAKE_TID + 1, NEXT = FAKE_TID + 2 };
+	struct fix *x = *state;
+	uint64_t out, last;
+
+	begin(x);
+	out = x->tick - 1000;
+	post(x, 0, FIRST, out, "out");
+	post(x, 0, NEXT, out, "out");
+	let_go(x);
+	expect_sample(x, "nopython sleep", FIRST, out);
+	expect_sample(x, "nopython sleep", NEXT, out);
+	for (pid_t tid = FIRST; tid <= NEXT; tid++) {
+		note_thread(x, PERF_RECORD_EXIT, tid, out - 5000);
+		wait_post_ended(waits_post(x->w), &x->f->slots[1], getpid(), tid, out - 5000);
+	}
+	note_thread(x, PERF_RECORD_FORK, NEXT, out - 2000);
+	let_go(x);
+	expect_over(x, FIRST, out, out, 0);
+	assert_int_equal(FIRST, x->w->table.all[0].tid);
+	assert_true(x->w->table.all[0].ended);
+	let_go(x);
+	expect_none(x);
+	post(x, 1, NEXT, x->tick - 1000, "in");
+	last = x->tick - 1000;
+	let_go(x);
+	expect_over(x, NEXT, out, last, last - out);
+	end(x);
 	expect_none(x);
 }
 
@@ -1528,6 +1574,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(waits_behind_an_exec_are_nobodys, setup, teardown),
 		cmocka_unit_test_setup_teardown(until_its_program_is_known, setup, teardown),
 		cmocka_unit_test_setup_teardown(ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_end_behind_the_last_leaving, setup, teardown),
 		cmocka_unit_test_setup_teardown(hidden_switches, setup, teardown),
 		cmocka_unit_test_setup_teardown(reads_have_a_budget, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_runs_again_is_not_read, setup, teardown),
