@@ -301,7 +301,8 @@ static bool has_own_slashes(const char *s)
 	return !strncmp(s, "mem:", 4);
 }
 
-/* Length of the item at @s: to the next comma outside braces and slashes. */
+/* Length of the item at @s: to the next comma outside braces and slashes. Slashes within braces
+ * do not count, for some are those of files. */
 static size_t item_length(const char *s, const char *end)
 {
 	bool slash = false, plain = has_own_slashes(s);
@@ -309,7 +310,7 @@ static size_t item_length(const char *s, const char *end)
 	size_t i;
 
 	for (i = 0; s + i < end; i++) {
-		if (s[i] == '/' && !plain)
+		if (s[i] == '/' && !plain && depth <= 0)
 			slash = !slash;
 		else if (s[i] == '{')
 			depth++;

@@ -266,6 +266,14 @@ static void groups(void **state)
 	assert_int_equal(parse("uprobe:/x:f,mem:0x10/8:w,cs", s, 6, &n, &err), 0);
 	assert_int_equal(n, 3);
 	assert_string_equal(s[2].name, "cs");
+	/* Nor do an odd number of them in a group. */
+	assert_int_equal(parse("{uprobe:/a/b/c:f,cs},faults", s, 6, &n, &err), 0);
+	assert_true(n == 3 && s[1].leader == 1 && !s[2].leader);
+	assert_string_equal(s[0].name, "uprobe:/a/b/c:f");
+	assert_string_equal(s[2].name, "faults");
+	assert_int_equal(parse("{mem:0x1000/4:w,cs}:S,cpu/a=1,b=2/,faults", s, 6, &n, &err), 0);
+	assert_true(n == 4 && s[1].led && !s[2].leader);
+	assert_string_equal(s[2].name, "cpu/a=1,b=2/");
 }
 
 /* Several -e add up; a list is as long as it may be. */
