@@ -3,12 +3,21 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 
 #include "base/base.h"
 #include "base/nearest.h"
 #include "sys/proc.h"
 #include "sys/rights.h"
+
+/* Opened, for access() asks with the real user's rights, and without capabilities. 0 or -errno. */
+static int may_list(const char *folder)
+{
+	_cleanup_close_ int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : 0;
+}
 
 const char *tracefs_events(struct err *err)
 {
@@ -17,9 +26,11 @@ const char *tracefs_events(struct err *err)
 					      "/sys/kernel/debug/tracing/events" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		if (access(places[i], R_OK | X_OK) == 0)
+		int r = may_list(places[i]);
+
+		if (r == 0)
 			return places[i];
-		if (errno == EACCES) {
+		if (r == -EACCES) {
 			err_set(err, -EACCES,
 				"tracepoints have their numbers in %s, which only root may "
 				"read; %s, or let root remount it with gid=GROUP",

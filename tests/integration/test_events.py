@@ -561,6 +561,24 @@ def test_events_lists_tracepoints_with_a_word():
     refused(5, "events", "nosuchword", about=["nosuchword"])
 
 
+@each(right=["+dac_read_search", ""])
+def test_tracepoints_are_for_who_may_read_their_numbers(right):
+    """By a capability, which access(2) does not ask for."""
+    harness.need_tracepoints()
+    if os.stat("/sys/kernel/tracing").st_mode & 0o007:
+        raise harness.Skip("tracefs is open to all here")
+    rights = ",".join(filter(None, ["+perfmon", right]))
+    wrapper = [harness.need_command("setpriv"), "--reuid", str(harness.NOBODY), "--regid", str(harness.NOBODY), "--clear-groups",
+               "--inh-caps", rights, "--ambient-caps", rights]
+    binary, home = harness.for_nobody()
+    run = harness.pysampled("events", "sched_switch", binary=binary, home=home, wrapper=wrapper).ok(0 if right else 5)
+    if right:
+        line = next((line for line in run.out.splitlines() if line.startswith("sched:sched_switch ")), "")
+        check(line.endswith(" yes"), "it is not listed as one to be had: %s", run)
+    else:
+        check("only root may read; run as root, or with CAP_DAC_READ_SEARCH" in run.err, "no right is named: %s", run)
+
+
 def test_events_lists_kinds_of_places_with_a_word():
     """As it lists them without one."""
     whole = harness.pysampled("events").ok().out.splitlines()
