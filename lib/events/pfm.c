@@ -62,6 +62,7 @@ int pfm_resolve(const char *name, struct perf_spec *ret)
 	ret->user = attr.exclude_kernel && !attr.exclude_user;
 	ret->kernel = attr.exclude_user && !attr.exclude_kernel;
 	ret->precise = attr.precise_ip;
+	ret->each = attr.type == PERF_TYPE_TRACEPOINT || attr.type == PERF_TYPE_BREAKPOINT;
 	ret->kind = PERF_KIND_READY;
 	return 0;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * event_resolve, pmu, nearest: names on machines that are made up as trees of sysfs.
+ * event_resolve, pmu, pfm, nearest: names on machines that are made up as trees of sysfs, with a
+ * libpfm4 of our own.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <ftw.h>
 #include <linux/perf_event.h>
@@ -59,6 +61,57 @@ static const struct file arm[] = {
 	{ "armv8_pmuv3/format/event", "config:0-15\n" },
 	{ "armv8_pmuv3/events/cpu_cycles", "event=0x0011\n" },
 };
+
+/* --- libpfm4: what the library is asked for --- */
+
+struct pfm_arg { /* pfm_perf_encode_arg_t, as far as it matters */
+	struct perf_event_attr *attr;
+};
+
+static const struct {
+	const char *name;
+	uint32_t type;
+	uint64_t config;
+} of_pfm[] = {
+	{ "L1D:READ", PERF_TYPE_HW_CACHE, 0x0 },
+	{ "RETIRED:ANY", PERF_TYPE_RAW, 0x1c0 },
+	{ "made::RETIRED:ANY", PERF_TYPE_RAW, 0x1c0 },
+	{ "made:a_tracepoint", PERF_TYPE_TRACEPOINT, 77 },
+	{ "perf::made:a_tracepoint", PERF_TYPE_TRACEPOINT, 77 },
+};
+
+int pfm_initialize(void);
+int pfm_get_os_event_encoding(const char *name, int levels, int os, void *arg);
+
+int pfm_initialize(void)
+{
+	return 0;
+}
+
+int pfm_get_os_event_encoding(const char *name, int levels, int os, void *arg)
+{
+	struct perf_event_attr *attr = ((struct pfm_arg *)arg)->attr;
+
+	assert_int_equal(levels, 1 | 8); /* PFM_PLM0 | PFM_PLM3 */
+	assert_int_equal(os, 1);	 /* PFM_OS_PERF_EVENT */
+	for (size_t i = 0; i < ARRAY_SIZE(of_pfm); i++)
+		if (!strcmp(name, of_pfm[i].name)) {
+			attr->type = of_pfm[i].type;
+			attr->config = of_pfm[i].config;
+			return 0;
+		}
+	return -4; /* PFM_ERR_NOTFOUND */
+}
+
+/* The library is this program, which exports the two. */
+void *dlopen(const char *name, int flags)
+{
+	void *(*real)(const char *, int) = dlsym(RTLD_NEXT, "dlopen");
+
+	return real(name && !strcmp(name, "libpfm.so.4") ? NULL : name, flags);
+}
+
+/* --- trees of sysfs --- */
 
 static char root[64];
 
@@ -286,6 +339,30 @@ static void hybrid_groups(void **state)
 	end();
 }
 
+/* libpfm4's names: a PMU's event has the default rate, however many colons its name has; of a
+ * tracepoint each one is a sample. */
+static void names_of_pfm(void **state)
+{
+	struct perf_spec s[8];
+	struct err err;
+	size_t n;
+
+	begin(plain, ARRAY_SIZE(plain));
+	assert_int_equal(resolve("L1D:READ,RETIRED:ANY,made::RETIRED:ANY,made:a_tracepoint,"
+				 "perf::made:a_tracepoint",
+				 s, 8, &n, &err),
+			 0);
+	assert_int_equal(n, ARRAY_SIZE(of_pfm));
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(s[i].kind, PERF_KIND_READY);
+		assert_int_equal(s[i].type, of_pfm[i].type);
+		assert_int_equal(s[i].config, of_pfm[i].config);
+		assert_string_equal(s[i].name, of_pfm[i].name);
+		assert_int_equal(s[i].each, s[i].type == PERF_TYPE_TRACEPOINT);
+	}
+	end();
+}
+
 static void nearest_names(void **state)
 {
 	static const char *const names[] = { "sched_wakeup", "sched_switch", "sched_stat_wait",
@@ -309,6 +386,7 @@ int main(void)
 		cmocka_unit_test(terms),	 cmocka_unit_test(refusals),
 		cmocka_unit_test(hybrid_events), cmocka_unit_test(hybrid_groups),
 		cmocka_unit_test(nearest_names), cmocka_unit_test(own_terms),
+		cmocka_unit_test(names_of_pfm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
