@@ -32,10 +32,17 @@ static void offer_pmu(void *near, const char *name)
 	nearest_offer(near, word);
 }
 
+/* The name without the modifiers, which libpfm4 has other words for. */
+static const char *base_of(const struct perf_spec *s, char ret[256])
+{
+	snprintf(ret, 256, "%.*s", (int)s->n_base, s->name);
+	return ret;
+}
+
 static int resolve_word(const struct work *w, struct perf_spec *s, struct err *err)
 {
 	char word[256], text[500];
-	struct nearest near = { .want = word };
+	struct nearest near = { .want = base_of(s, word) };
 	const char *name;
 	uint32_t type;
 	uint64_t config;
@@ -43,7 +50,6 @@ static int resolve_word(const struct work *w, struct perf_spec *s, struct err *e
 
 	if (r != -ENOENT)
 		return r;
-	snprintf(word, sizeof(word), "%.*s", (int)s->n_base, s->name);
 	r = pfm_resolve(word, s);
 	if (r == 0)
 		return 0;
@@ -71,6 +77,7 @@ static int resolve_terms(const struct work *w, struct perf_spec *s, struct err *
 static int resolve_one(const struct work *w, struct perf_spec *s, struct err *err)
 {
 	const char *events;
+	char base[256];
 	size_t one;
 
 	switch (s->kind) {
@@ -79,7 +86,7 @@ static int resolve_one(const struct work *w, struct perf_spec *s, struct err *er
 	case PERF_KIND_PMU:
 		return resolve_terms(w, s, err);
 	case PERF_KIND_TRACEPOINT:
-		if (pfm_resolve(s->name, s) == 0) /* EVENT:UNIT */
+		if (pfm_resolve(base_of(s, base), s) == 0) /* EVENT:UNIT */
 			return 0;
 		events = tracefs_events(err);
 		return events ? tracefs_resolve(events, s, err) : err->code;

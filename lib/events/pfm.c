@@ -59,9 +59,9 @@ int pfm_resolve(const char *name, struct perf_spec *ret)
 	ret->config = attr.config;
 	ret->config1 = attr.config1;
 	ret->config2 = attr.config2;
-	ret->user = attr.exclude_kernel && !attr.exclude_user;
-	ret->kernel = attr.exclude_user && !attr.exclude_kernel;
-	ret->precise = attr.precise_ip;
+	ret->user |= attr.exclude_kernel && !attr.exclude_user;
+	ret->kernel |= attr.exclude_user && !attr.exclude_kernel;
+	ret->precise = MAX(ret->precise, (uint8_t)attr.precise_ip);
 	ret->each = attr.type == PERF_TYPE_TRACEPOINT || attr.type == PERF_TYPE_BREAKPOINT;
 	ret->kind = PERF_KIND_READY;
 	return 0;

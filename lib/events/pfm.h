@@ -8,7 +8,8 @@
 
 #include "events/perf_names.h"
 
-/* Type and config of @name. 0; -ENOENT there is no such event, or no libpfm4. */
+/* Type and config of @name, and its modifiers besides those that *@ret has. 0; -ENOENT there is no
+ * such event, or no libpfm4. */
 int pfm_resolve(const char *name, struct perf_spec *ret);
 
 /* True: the library is here. */

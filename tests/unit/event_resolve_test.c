@@ -72,10 +72,13 @@ static const struct {
 	const char *name;
 	uint32_t type;
 	uint64_t config;
+	bool exclude_kernel;
 } of_pfm[] = {
 	{ "L1D:READ", PERF_TYPE_HW_CACHE, 0x0 },
 	{ "RETIRED:ANY", PERF_TYPE_RAW, 0x1c0 },
 	{ "made::RETIRED:ANY", PERF_TYPE_RAW, 0x1c0 },
+	{ "made::RETIRED:ANY:u=1", PERF_TYPE_RAW, 0x1c0, true },
+	{ "RETIRED", PERF_TYPE_RAW, 0xc0 },
 	{ "made:a_tracepoint", PERF_TYPE_TRACEPOINT, 77 },
 	{ "perf::made:a_tracepoint", PERF_TYPE_TRACEPOINT, 77 },
 };
@@ -98,6 +101,7 @@ int pfm_get_os_event_encoding(const char *name, int levels, int os, void *arg)
 		if (!strcmp(name, of_pfm[i].name)) {
 			attr->type = of_pfm[i].type;
 			attr->config = of_pfm[i].config;
+			attr->exclude_kernel = of_pfm[i].exclude_kernel;
 			return 0;
 		}
 	return -4; /* PFM_ERR_NOTFOUND */
@@ -348,8 +352,8 @@ static void names_of_pfm(void **state)
 	size_t n;
 
 	begin(plain, ARRAY_SIZE(plain));
-	assert_int_equal(resolve("L1D:READ,RETIRED:ANY,made::RETIRED:ANY,made:a_tracepoint,"
-				 "perf::made:a_tracepoint",
+	assert_int_equal(resolve("L1D:READ,RETIRED:ANY,made::RETIRED:ANY,made::RETIRED:ANY:u=1,"
+				 "RETIRED,made:a_tracepoint,perf::made:a_tracepoint",
 				 s, 8, &n, &err),
 			 0);
 	assert_int_equal(n, ARRAY_SIZE(of_pfm));
@@ -359,6 +363,40 @@ static void names_of_pfm(void **state)
 		assert_int_equal(s[i].config, of_pfm[i].config);
 		assert_string_equal(s[i].name, of_pfm[i].name);
 		assert_int_equal(s[i].each, s[i].type == PERF_TYPE_TRACEPOINT);
+		assert_true(s[i].user == of_pfm[i].exclude_kernel && !s[i].kernel);
+	}
+	end();
+}
+
+/* Modifiers behind them, and those of a group, hold. */
+static void modifiers_of_pfm(void **state)
+{
+	static const struct {
+		const char *name;
+		bool user, kernel;
+		uint8_t precise;
+	} rows[] = {
+		{ "RETIRED:u", true, false, 0 },
+		{ "RETIRED:k", false, true, 0 },
+		{ "RETIRED:pp", false, false, 2 },
+		{ "RETIRED:ANY:u", true, false, 0 },
+		{ "RETIRED:ANY:kppp", false, true, 3 },
+		{ "{made::RETIRED:ANY}:k", false, true, 0 },
+		{ "{made::RETIRED:ANY:u=1}:k", true, true, 0 },
+	};
+
+	begin(plain, ARRAY_SIZE(plain));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct perf_spec s[1];
+		struct err err;
+		size_t n;
+
+		if (resolve(rows[i].name, s, 1, &n, &err) < 0)
+			fail_msg("%s: %s", rows[i].name, err.text);
+		if (s->type != PERF_TYPE_RAW || s->user != rows[i].user ||
+		    s->kernel != rows[i].kernel || s->precise != rows[i].precise)
+			fail_msg("%s: type %u, %d %d %d", rows[i].name, s->type, s->user, s->kernel,
+				 s->precise);
 	}
 	end();
 }
@@ -386,7 +424,7 @@ int main(void)
 		cmocka_unit_test(terms),	 cmocka_unit_test(refusals),
 		cmocka_unit_test(hybrid_events), cmocka_unit_test(hybrid_groups),
 		cmocka_unit_test(nearest_names), cmocka_unit_test(own_terms),
-		cmocka_unit_test(names_of_pfm),
+		cmocka_unit_test(names_of_pfm),	 cmocka_unit_test(modifiers_of_pfm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
