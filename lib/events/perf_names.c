@@ -228,6 +228,20 @@ static const struct {
 	{ "usdt:", PERF_KIND_USDT, "usdt:[FILE:]PROVIDER:NAME" },
 };
 
+static bool are_modifiers(const char *s)
+{
+	return s[strspn(s, "ukhpP")] == '\0';
+}
+
+/* libpfm4's PMU::EVENT[:UNIT...], the first colon at @colon. */
+static int parse_of_pfm(const char *colon, struct perf_spec *ret, struct err *err)
+{
+	const char *last = strrchr(colon + 2, ':');
+
+	ret->kind = PERF_KIND_WORD;
+	return parse_rest(last && are_modifiers(last + 1) ? last : strchr(colon, '\0'), ret, err);
+}
+
 /* PMU/TERMS/ or, with what looks like modifiers behind the colon, a word; else
  * SYSTEM:NAME. */
 static int parse_unresolved(struct perf_spec *ret, struct err *err)
@@ -242,11 +256,9 @@ static int parse_unresolved(struct perf_spec *ret, struct err *err)
 		ret->kind = PERF_KIND_PMU;
 		return parse_rest(slash + 1, ret, err);
 	}
-	if (colon && colon[1] == ':') { /* libpfm4's PMU::EVENT:UNIT */
-		ret->kind = PERF_KIND_WORD;
-		return parse_rest(ret->name + n, ret, err);
-	}
-	if (!colon || colon[1 + strspn(colon + 1, "ukhpP")] == '\0') {
+	if (colon && colon[1] == ':')
+		return parse_of_pfm(colon, ret, err);
+	if (!colon || are_modifiers(colon + 1)) {
 		ret->kind = PERF_KIND_WORD;
 		return parse_rest(colon ? colon : ret->name + n, ret, err);
 	}

@@ -381,6 +381,7 @@ static void modifiers_of_pfm(void **state)
 		{ "RETIRED:pp", false, false, 2 },
 		{ "RETIRED:ANY:u", true, false, 0 },
 		{ "RETIRED:ANY:kppp", false, true, 3 },
+		{ "made::RETIRED:ANY:upp", true, false, 2 },
 		{ "{made::RETIRED:ANY}:k", false, true, 0 },
 		{ "{made::RETIRED:ANY:u=1}:k", true, true, 0 },
 	};
