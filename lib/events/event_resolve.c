@@ -124,18 +124,13 @@ static bool is_cores(const struct perf_spec *s)
 				 s->type == PERF_TYPE_HW_CACHE || s->type == PERF_TYPE_RAW);
 }
 
-/* On one kind of core: PERF_PMU_TYPE_SHIFT of linux/perf_event.h (5.13) for generic events,
- * the PMU's own number for raw ones. */
-static void put_on_core(struct perf_spec *s, const struct pmu_core *c)
+/* PERF_PMU_TYPE_SHIFT of linux/perf_event.h (5.13) for generic events, the PMU's own number for
+ * raw ones. */
+static void count_on_core(struct perf_spec *s, const struct pmu_core *c)
 {
 	char name[sizeof(s->name)];
-	bool cores = is_cores(s);
 	int n = (int)s->n_base;
 
-	s->some_cpus = true;
-	s->cpus = c->cpus;
-	if (!cores)
-		return;
 	if (s->type == PERF_TYPE_RAW)
 		s->type = c->type;
 	else
@@ -145,22 +140,35 @@ static void put_on_core(struct perf_spec *s, const struct pmu_core *c)
 	memcpy(s->name, name, sizeof(name));
 }
 
-/* @m events, which are one group if they are several. */
-static int add_run(struct work *w, const struct perf_spec *s, size_t m,
-		   const struct pmu_core *core, struct err *err)
+/* One of sysfs's words. False: the core has no such one. */
+static bool find_on_core(const struct work *w, struct perf_spec *s, const struct pmu_core *c)
 {
-	size_t first = w->n;
-	int r = 0;
+	const char *behind = s->name + s->n_base + (s->name[s->n_base] == ':');
+	struct perf_spec one = *s;
+	struct err missing;
+	size_t n;
 
-	for (size_t i = 0; r == 0 && i < m; i++) {
-		r = add(w, &s[i], err);
-		if (r < 0)
-			break;
-		w->out[first + i].leader = s[i].leader ? (uint8_t)(first + 1) : 0;
-		if (core)
-			put_on_core(&w->out[first + i], core);
-	}
-	return r;
+	snprintf(one.name, sizeof(one.name), "%s/%.*s/", c->name, (int)s->n_base, s->name);
+	n = one.n_base = strlen(one.name);
+	if (pmu_resolve(w->devices, &one, &missing) < 0)
+		return false;
+	snprintf(one.name + n, sizeof(one.name) - n, "%s", behind);
+	*s = one;
+	return true;
+}
+
+/* On one kind of core, whatever it is. False: it is an event of others. */
+static bool put_on_core(const struct work *w, struct perf_spec *s, const struct pmu_core *c)
+{
+	if (s->kind == PERF_KIND_WORD)
+		return find_on_core(w, s, c);
+	if (s->some_cpus)
+		return s->type == c->type;
+	if (is_cores(s))
+		count_on_core(s, c);
+	s->some_cpus = true;
+	s->cpus = c->cpus;
+	return true;
 }
 
 /* Looked for when an event may depend on it: that takes a system call for each PMU. */
@@ -172,41 +180,66 @@ static size_t kinds_of_core(struct work *w)
 	return w->n_cores;
 }
 
+/* Some kind of core has this word. */
+static bool is_core_word(struct work *w, const struct perf_spec *s)
+{
+	for (size_t c = 0; s->kind == PERF_KIND_WORD && c < kinds_of_core(w); c++) {
+		struct perf_spec one = *s;
+
+		if (find_on_core(w, &one, &w->core[c]))
+			return true;
+	}
+	return false;
+}
+
+/* @m events, which are one group if they are several. */
+static int add_run(struct work *w, const struct perf_spec *s, size_t m, struct err *err)
+{
+	size_t first = w->n;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m; i++) {
+		r = add(w, &s[i], err);
+		if (r == 0)
+			w->out[first + i].leader = s[i].leader ? (uint8_t)(first + 1) : 0;
+	}
+	return r;
+}
+
+/* Those events as this kind of core has them, if it has all. */
+static int add_on_core(struct work *w, const struct perf_spec *s, size_t m,
+		       const struct pmu_core *core, struct err *err)
+{
+	_cleanup_free_ struct perf_spec *there = calloc(m, sizeof(*there));
+
+	if (!there)
+		return err_set(err, -ENOMEM, "out of memory");
+	memcpy(there, s, m * sizeof(*there));
+	for (size_t i = 0; i < m; i++)
+		if (!put_on_core(w, &there[i], core))
+			return 0;
+	return add_run(w, there, m, err);
+}
+
+/* Once, or on each kind of core. */
 static int add_resolved(struct work *w, const struct perf_spec *s, size_t m, struct err *err)
 {
+	size_t first = w->n;
 	bool cores = false;
 	int r = 0;
 
 	for (size_t i = 0; i < m; i++)
-		cores |= is_cores(&s[i]);
+		cores |= s[i].kind == PERF_KIND_WORD || is_cores(&s[i]) ||
+			 (s[i].some_cpus && m > 1);
 	if (!cores || !kinds_of_core(w))
-		return add_run(w, s, m, NULL, err);
+		return add_run(w, s, m, err);
 	for (size_t c = 0; r == 0 && c < w->n_cores; c++)
-		r = add_run(w, s, m, &w->core[c], err);
-	return r;
-}
-
-/* One of sysfs's words on each kind of core that has it; *@any: on one at least. */
-static int add_word(struct work *w, const struct perf_spec *s, bool *any, struct err *err)
-{
-	const char *behind = s->name + s->n_base + (s->name[s->n_base] == ':');
-	int r = 0;
-
-	*any = false;
-	for (size_t c = 0; r == 0 && c < kinds_of_core(w); c++) {
-		struct perf_spec one = *s;
-		struct err missing;
-		size_t n;
-
-		snprintf(one.name, sizeof(one.name), "%s/%.*s/", w->core[c].name,
-			 (int)s->n_base, s->name);
-		n = one.n_base = strlen(one.name);
-		if (pmu_resolve(w->devices, &one, &missing) < 0)
-			continue;
-		snprintf(one.name + n, sizeof(one.name) - n, "%s", behind);
-		*any = true;
-		r = add(w, &one, err);
-	}
+		r = add_on_core(w, s, m, &w->core[c], err);
+	if (r == 0 && w->n == first)
+		return err_set(err, -ENOENT,
+			       "the group of '%s' can't be counted together: no kind of core "
+			       "has all of its events; name fewer, or without {}",
+			       s->name);
 	return r;
 }
 
@@ -241,14 +274,10 @@ int event_resolve_in(const char *devices, struct perf_spec *specs, size_t *n, si
 	int r = out ? 0 : err_set(err, -ENOMEM, "out of memory");
 
 	for (size_t i = 0, m; r == 0 && i < *n; i += m) {
-		bool any = false;
-
 		m = run_length(&specs[i], *n - i);
-		if (m == 1 && specs[i].kind == PERF_KIND_WORD)
-			r = add_word(&w, &specs[i], &any, err);
-		if (any)
-			continue;
 		for (size_t k = i; r == 0 && k < i + m; k++) {
+			if (is_core_word(&w, &specs[k]))
+				continue; /* as each kind of core has it */
 			r = resolve_one(&w, &specs[k], err);
 			if (r == 0)
 				r = check_mode(&specs[k], err);

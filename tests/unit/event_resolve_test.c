@@ -343,6 +343,76 @@ static void hybrid_groups(void **state)
 	end();
 }
 
+/* On CPUs of this kind of core, in the group whose leader is number @leader. */
+static void on_kind(const struct perf_spec *s, uint32_t type, const char *name, size_t leader)
+{
+	assert_string_equal(s->name, name);
+	assert_int_equal(s->kind, PERF_KIND_READY);
+	assert_int_equal(s->type, type);
+	assert_int_equal(s->leader, leader + 1);
+	assert_true(s->some_cpus);
+	assert_int_equal(cpus_has(&s->cpus, 0), type == 4);
+	assert_int_equal(cpus_has(&s->cpus, 2), type == 10);
+}
+
+/* So are groups of sysfs's words, on those kinds that have all of a group. */
+static void hybrid_groups_of_words(void **state)
+{
+	struct perf_spec s[8];
+	struct err err;
+	size_t n;
+
+	begin(hybrid, ARRAY_SIZE(hybrid));
+	assert_int_equal(resolve("{mem-loads,mem-loads:u}:S", s, 8, &n, &err), 0);
+	assert_int_equal(n, 4);
+	on_kind(&s[0], 10, "cpu_atom/mem-loads/", 0);
+	on_kind(&s[1], 10, "cpu_atom/mem-loads/u", 0);
+	on_kind(&s[2], 4, "cpu_core/mem-loads/", 2);
+	on_kind(&s[3], 4, "cpu_core/mem-loads/u", 2);
+	assert_true(s[0].config == 0xd0 && s[2].config == 0xcd);
+	assert_true(s[2].read && s[3].led && s[3].user);
+	/* A group of one, behind what becomes several. */
+	assert_int_equal(resolve("branches,{mem-loads}", s, 8, &n, &err), 0);
+	assert_int_equal(n, 4);
+	on_kind(&s[2], 10, "cpu_atom/mem-loads/", 2);
+	on_kind(&s[3], 4, "cpu_core/mem-loads/", 3);
+	/* With generic events, which are then of raw type; atoms have no slots. */
+	assert_int_equal(resolve("{mem-loads,r1c4},{slots,mem-loads,r1}", s, 8, &n, &err), 0);
+	assert_int_equal(n, 7);
+	on_kind(&s[1], 10, "cpu_atom/r1c4/", 0);
+	on_kind(&s[3], 4, "cpu_core/r1c4/", 2);
+	on_kind(&s[4], 4, "cpu_core/slots/", 4);
+	on_kind(&s[5], 4, "cpu_core/mem-loads/", 4);
+	on_kind(&s[6], 4, "cpu_core/r1/", 4);
+	end();
+}
+
+/* One member that names its PMU says where all of them are. */
+static void hybrid_groups_of_a_pmu(void **state)
+{
+	struct perf_spec s[8];
+	struct err err;
+	size_t n;
+
+	begin(hybrid, ARRAY_SIZE(hybrid));
+	assert_int_equal(resolve("{cpu_core/slots/,r1c4,mem-loads},{r1,cpu_atom/event=1/}", s, 8,
+				 &n, &err),
+			 0);
+	assert_int_equal(n, 5);
+	on_kind(&s[0], 4, "cpu_core/slots/", 0);
+	on_kind(&s[1], 4, "cpu_core/r1c4/", 0);
+	on_kind(&s[2], 4, "cpu_core/mem-loads/", 0);
+	on_kind(&s[3], 10, "cpu_atom/r1/", 3);
+	on_kind(&s[4], 10, "cpu_atom/event=1/", 3);
+	assert_int_equal(resolve("{cpu_core/slots/,faults}", s, 8, &n, &err), 0);
+	assert_int_equal(n, 2);
+	assert_true(s[1].some_cpus && s[1].type == PERF_TYPE_SOFTWARE);
+	assert_memory_equal(&s[0].cpus, &s[1].cpus, sizeof(s[0].cpus));
+	assert_int_equal(resolve("{cpu_atom/event=1/,slots}", s, 8, &n, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "no kind of core has all"));
+	end();
+}
+
 /* libpfm4's names: a PMU's event has the default rate, however many colons its name has; of a
  * tracepoint each one is a sample. */
 static void names_of_pfm(void **state)
@@ -425,6 +495,8 @@ int main(void)
 		cmocka_unit_test(terms),	 cmocka_unit_test(refusals),
 		cmocka_unit_test(hybrid_events), cmocka_unit_test(hybrid_groups),
 		cmocka_unit_test(nearest_names), cmocka_unit_test(own_terms),
+		cmocka_unit_test(hybrid_groups_of_words),
+		cmocka_unit_test(hybrid_groups_of_a_pmu),
 		cmocka_unit_test(names_of_pfm),	 cmocka_unit_test(modifiers_of_pfm),
 	};
 
