@@ -74,6 +74,11 @@ static int resolve_terms(const struct work *w, struct perf_spec *s, struct err *
 		       s->name, n, s->name, n, s->name);
 }
 
+static int usdt_in_group(const struct perf_spec *s, struct err *err)
+{
+	return err_set(err, -EINVAL, "event '%s': a USDT probe can't be in a group", s->name);
+}
+
 static int resolve_one(const struct work *w, struct perf_spec *s, struct err *err)
 {
 	const char *events;
@@ -93,6 +98,8 @@ static int resolve_one(const struct work *w, struct perf_spec *s, struct err *er
 	case PERF_KIND_UPROBE:
 	case PERF_KIND_URETPROBE:
 		return uprobe_resolve(w->devices, w->help, s, s, 1, &one, err);
+	case PERF_KIND_USDT: /* see add_usdt() */
+		return s->leader ? usdt_in_group(s, err) : 0;
 	default:
 		return 0;
 	}
@@ -246,12 +253,8 @@ static int add_resolved(struct work *w, const struct perf_spec *s, size_t m, str
 static int add_usdt(struct work *w, const struct perf_spec *s, struct err *err)
 {
 	size_t n = 0;
-	int r;
+	int r = uprobe_resolve(w->devices, w->help, s, w->out + w->n, w->cap - w->n, &n, err);
 
-	if (s->leader)
-		return err_set(err, -EINVAL, "event '%s': a USDT probe can't be in a group",
-			       s->name);
-	r = uprobe_resolve(w->devices, w->help, s, w->out + w->n, w->cap - w->n, &n, err);
 	w->n += n;
 	return r;
 }

@@ -266,6 +266,8 @@ static void refusals(void **state)
 		{ "power/energy-pkg/", -ENOENT, "not for threads" },
 		{ "mem-load", -ENOENT, "nearest: mem-loads" },
 		{ "cycels", -ENOENT, "nearest: cycles" },
+		{ "{usdt:a:b}", -EINVAL, "usdt:a:b': a USDT probe can't be in a group" },
+		{ "{cs,usdt:a:b}", -EINVAL, "usdt:a:b': a USDT probe can't be in a group" },
 		{ "qqqqqqqq", -ENOENT, "no event 'qqqqqqqq'; 'pysampled events'" },
 	};
 
