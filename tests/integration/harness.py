@@ -12,6 +12,7 @@ import functools
 import glob
 import itertools
 import json
+import math
 import os
 import re
 import select
@@ -60,6 +61,12 @@ def enough(condition, text, *values):
     more, so what must hold is checked before."""
     if not condition:
         raise Spoilt(text % values if values else text)
+
+
+def rare(n, most, text, *values):
+    """So many at the most, of what has no certain number: six sigma more is too many at once, anything more if it is so twice."""
+    check(n <= most + 6 * math.sqrt(max(most, 1)), text, *values)
+    enough(n <= most, text, *values)
 
 
 def equal(got, want, what):
@@ -662,12 +669,32 @@ def cpu_seconds(pids):
 
 
 def children(pid):
-    """PID and all its descendants."""
+    """PID and all its descendants, but those that end meanwhile."""
     def of_one(tid):
         with open("/proc/%d/task/%d/children" % (pid, tid)) as file:
-            return [found for child in file.read().split() for found in children(int(child))]
+            return [int(child) for child in file.read().split()]
 
-    return sum(of_tasks(pid, of_one), [pid])
+    found = [pid]
+    for child in sum(of_tasks(pid, of_one), []):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += children(child)
+    return found
+
+
+def strace_calls(text):
+    """The lines of strace -f, one a call: it writes a call in two halves when others have an event meanwhile."""
+    calls, begun = [], {}
+    for line in text.splitlines():
+        pid, _, rest = line.partition(" ")
+        end = re.match(r" *<\.\.\. \w+ resumed>", rest)
+        if end and pid in begun:
+            calls[begun.pop(pid)] += rest[end.end():]
+            continue
+        if line.endswith("<unfinished ...>"):
+            begun[pid] = len(calls)
+            line = line.removesuffix("<unfinished ...>").rstrip()
+        calls.append(line)
+    return calls
 
 
 def runs_on(pid, limit=20):

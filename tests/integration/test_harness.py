@@ -224,6 +224,53 @@ def test_what_is_left_in_a_process_is_seen(what):
                   "%r is seen" % what)
 
 
+def test_who_ends_while_children_are_listed_hides_no_other():
+    parent = harness.start(["sh", "-c", "sleep 60 & sleep 60 & wait"])
+    harness.until(lambda: len(harness.children(parent.pid)) == 3, "two children")
+    first, second = harness.children(parent.pid)[1:]
+    for child in first, second:
+        harness.cleanup(os.kill, child, signal.SIGKILL)
+    tasks = harness.tasks
+
+    def of(pid):
+        if pid == first:
+            raise FileNotFoundError(pid)
+        return tasks(pid)
+
+    with mock.patch.object(harness, "tasks", of):
+        equal(harness.children(parent.pid), [parent.pid, second], "who is left")
+
+
+TRACED = """\
+7 pread64(3</a>,  <unfinished ...>
+8  fork( <unfinished ...>
+9 <... execve resumed>) = 0
+7 <... pread64 resumed>"\\177ELF", 16384, 0) = 16384
+8  <... fork resumed>) = 9
+7 pread64(3</b>, "", 8, 0) = 0
+7 pread64(3</c>,  <unfinished ...>
+"""
+
+
+def test_halves_of_a_call_in_strace_are_one_line():
+    equal(harness.strace_calls(TRACED),
+          ['7 pread64(3</a>,"\\177ELF", 16384, 0) = 16384', "8  fork() = 9", "9 <... execve resumed>) = 0",
+           '7 pread64(3</b>, "", 8, 0) = 0', "7 pread64(3</c>,"], "calls")
+
+
+@harness.each(n=[(10, ""), (11, "again"), (28, "again"), (29, "wrong"), (6, "again", 0), (7, "wrong", 0)])
+def test_what_is_rare_is_judged_at_once_if_it_is_too_much(n):
+    how_many, word, most = (*n, 10)[:3]
+    try:
+        harness.rare(how_many, most, "%d", how_many)
+        said = ""
+    except harness.Spoilt:
+        said = "again"
+    except AssertionError:
+        said = "wrong"
+    equal(said, word, "what is said of %d, where %d may be" % (how_many, most))
+
+
 SLOW_CC = """#!/bin/sh
 sleep 0.3
 exec %s "$@"
