@@ -210,7 +210,7 @@ def test_the_recorder_reads_no_file_of_a_target(py, command):
     run = harness.pysampled(*args, wrapper=[strace, "-f", "-y", "-e", "trace=pread64,execve,clone,fork,vfork", "-o", trace],
                             limit=60).ok()
     with open(trace) as file:
-        lines = file.read().splitlines()
+        lines = harness.strace_calls(file.read())
     lines = lines[next(i for i, line in enumerate(lines) if re.search(r"\b(?:clone|fork)\(", line)):]  # behind what ld.so reads of ours
     helpers = {line.split()[0] for line in lines if "--internal-files" in line}
     for line in lines * 3:  # who is born may be seen before its parent has its number

@@ -82,7 +82,7 @@ def interrupted(target, call, nth, *args):
                                      "-e", "trace=perf_event_open,%s" % call,
                                      "-e", "inject=%s:signal=INT:when=%d" % (call, nth)])
     with open(os.path.join(home, "calls"), errors="replace") as file:
-        calls = file.read().splitlines()
+        calls = harness.strace_calls(file.read())
     after = [i for i, line in enumerate(calls) if call in line][nth - 1:]
     check(after, "%s was not called %d times: %s", call, nth, run)
     return run, home, calls[after[0] + 1:]
