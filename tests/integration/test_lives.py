@@ -51,9 +51,16 @@ def counts_of(stacks):
     return inside["burn_main"], inside["burn_fresh"]
 
 
-def drawn(n, share):
-    """How far n independent draws lie from a share, at the most, in one of 15,000 tests."""
-    return 4 * math.sqrt(share * (1 - share) / max(n, 1))
+def judge_share(fresh, main, spent, run):
+    """The samples' share of the fresh ones against the time's: six sigma of independent draws are wrong at once, four if they are
+    so twice (one of 15,000 tests each)."""
+    n, truth = main + fresh, spent["fresh"] / (spent["fresh"] + spent["main"])
+    said = "%.1f %% of %d samples are the fresh ones', %.1f %% of the time" % (100 * fresh / max(n, 1), n, 100 * truth)
+    sigmas = abs(fresh / max(n, 1) - truth) / math.sqrt(truth * (1 - truth) / max(n, 1))
+    check(n == 0 or sigmas <= 6, "%s: %s", said, run)
+    enough(n > 50, "only %d samples: %s", n, run)
+    enough(sigmas <= 4, "%s: %s", said, run)
+    return said
 
 
 @harness.seconds(120)
@@ -68,13 +75,8 @@ def test_shares_do_not_depend_on_how_long_threads_live(turn):
     target.say("enough")
     spent = json.loads(target.line("SPENT"))
     main, fresh = counts_of(harness.read_folded(os.path.join(record.home, "a.folded")))
-    truth = spent["fresh"] / (spent["fresh"] + spent["main"])
-    share, n = fresh / max(main + fresh, 1), main + fresh
-    enough(n > 50, "only %d samples: %s", n, run)
-    check(abs(share - truth) <= drawn(n, truth), "%.1f %% of %d samples are the fresh ones', %.1f %% of the time: %s",
-          100 * share, n, 100 * truth, run)
     check("events on CPUs" in run.err or "events on threads at first" in run.err, "nothing tells where: %s", run)
-    return "%.1f %% of %d samples, %.1f %% of the time" % (100 * share, n, 100 * truth)
+    return judge_share(fresh, main, spent, run)
 
 
 def own_cgroup():
@@ -104,9 +106,7 @@ def test_events_count_in_the_targets_own_cgroup(py):
     target.process.wait(10)
     check("own cgroup" in run.err, "not by the cgroup: %s", run)
     main, fresh = counts_of(harness.read_folded(os.path.join(record.home, "a.folded")))
-    truth = spent["fresh"] / (spent["fresh"] + spent["main"])
-    check(abs(fresh / max(main + fresh, 1) - truth) <= drawn(main + fresh, truth), "%d : %d samples: %s", fresh, main, run)
-    return "%d : %d samples" % (fresh, main)
+    return judge_share(fresh, main, spent, run)
 
 
 def balance(run, want, ceiling=0):
