@@ -4,7 +4,7 @@ import os
 
 import harness
 import tolerances
-from harness import Target, all_right, check, each, enough, equal, exact, need_fifo
+from harness import Target, all_right, check, each, enough, equal, exact, need_fifo, rare
 
 BESIDE = True
 
@@ -92,9 +92,9 @@ def test_code_that_all_threads_run_is_named_alike(py):
         lines = {"outer": {11, 12, 13}, "middle": {9, 10}, "leaf": {4, 5, 6, 7, 8}}
         check(all(line in lines[name] for name, line in python), "lines: %s", frames)
         check(len(python) < 2 or python[0][1] == 13, "line of a caller: %s", frames)
-    equal(run.n("torn"), 0, "stacks that could not be read: %s" % run)
+    rare(run.n("torn"), 0, "stacks that could not be read: %s", run)
     # A read waits for who changes the process's maps, here another of its threads, which may wait for a CPU.
-    check(run.n("late") * 100 < run.n("samples"), "late: %s", run)
+    enough(run.n("late") <= (1 - tolerances.EXACT) * run.n("samples"), "late: %s", run)
     enough(len(threads) == 4, "threads: %s of %s", threads, run)
 
 

@@ -6,7 +6,7 @@ import threading
 import harness
 import tolerances
 from harness import Recorder, Target, all_right, check, each, each_python, enough, equal, exact, judge, need_fifo, \
-    not_quick, one_python
+    not_quick, one_python, rare
 
 BESIDE = True
 
@@ -265,8 +265,9 @@ def test_where_c_enters_python_the_caller_is_known(py):
     wrong = entries_wrong(stacks, target.info)
     check(not wrong, "%d wrong: %s: %s", len(wrong), wrong[:5], run)
     torn = sum(run.counter("torn_" + why) for why in ("fault", "broken", "badcode"))
-    check(torn <= 1 + tolerances.TORN_AT_ENTRY * run.n("samples"), "%d torn: %s", torn, run)
+    rare(torn, 1 + tolerances.TORN_AT_ENTRY * run.n("samples"), "%d torn: %s", torn, run)
     enough(run.n("exact") > 500, "too few are exact: %s", run)
+    return "%d torn of %d" % (torn, run.n("samples"))
 
 
 @each_python

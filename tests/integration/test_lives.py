@@ -9,7 +9,7 @@ import subprocess
 
 import harness
 import tolerances
-from harness import Recorder, Target, check, each, enough, equal, is_root
+from harness import Recorder, Target, check, each, enough, is_root, rare
 
 TURNS = [("thread", 0.2, 999), ("thread", 3, 499), ("thread", 8, 99), ("thread", 15, 999), ("fork", 8, 499)]
 SECONDS = 4
@@ -226,8 +226,8 @@ def test_what_rings_lose_while_readers_rest_is_lost(py):
     harness.need_fifo()
     run = Recorder("-e", "page-faults", "-c", 1, "--hold-budget", 1, "-o", "a.folded", "--", *py.command(), SCRIPT, "fork", 3, 2).wait().ok()
     enough(run.n("shed") > 0 and run.n("lost") > 100, "nothing is missing: %s", run)
-    check(run.n("uncounted") < 0.02 * run.n("lost"), "uncounted: %s", run)
     check("(uncounted)" not in run.err, "%s", run)
+    rare(run.n("uncounted"), 0.02 * run.n("lost"), "uncounted: %s", run)
 
 
 def without_its_main_thread(py):
@@ -256,11 +256,11 @@ def test_the_main_thread_may_end(py, capture, when):
         main_ends(target)
     harness.works_for_a_while(target.pid, 1, 20)
     run = recorder.signal(signal.SIGINT).wait().ok()
-    enough(run.n("samples") > 100, "too few samples to judge: %s", run)
-    enough(run.n("exact") >= tolerances.EXACT * run.n("samples"), "too few are exact: %s", run)
-    equal(run.n("torn"), 0, "torn")
     native = sum(n for stack, n in harness.read_folded(os.path.join(recorder.home, "a.folded")) if "builtin_sum" in stack)
+    enough(run.n("samples") > 100, "too few samples to judge: %s", run)
     check(native > 0.5 * run.n("samples"), "%d have native frames with names: %s", native, run)
+    rare(run.n("torn"), 0, "torn: %s", run)
+    enough(run.n("exact") >= tolerances.EXACT * run.n("samples"), "too few are exact: %s", run)
 
 
 @harness.one_python

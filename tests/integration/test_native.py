@@ -8,7 +8,7 @@ import subprocess
 
 import harness
 import tolerances
-from harness import check, each, each_python, enough, need_fifo
+from harness import check, each, each_python, enough, need_fifo, rare
 
 BESIDE = True
 
@@ -96,15 +96,16 @@ def true_order(py, flags=()):
     for leaf in "p_spin", "x_spin", "x_handler_spin":
         enough(count[leaf] > 30, "too few samples in %s: %s: %s", leaf, dict(count), run)
     enough(harness.total(stacks) > 1000, "too few samples to tell a share of a thousandth: %s", run)
-    check(count["marked"] <= tolerances.MARKED["order"] * harness.total(stacks), "%s: marked: %s", dict(count),
-          [";".join(f) for f, _ in stacks if is_marked(f)][:3])
+    rare(count["marked"], tolerances.MARKED["order"] * harness.total(stacks), "%s: marked: %s", dict(count),
+         [";".join(f) for f, _ in stacks if is_marked(f)][:3])
+    return "%d of %d are marked" % (count["marked"], harness.total(stacks))
 
 
 @each_python
 @harness.seconds(90)
 def test_frames_stand_in_their_true_order(py):
     """Python called from C, from Python, from sorted, map, re, qsort, __del__, json, exec, generators, coroutines ..."""
-    true_order(py)
+    return true_order(py)
 
 
 DEBUG_FRAME = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer")
@@ -142,7 +143,7 @@ def test_order_through_a_library_that_is(py, build):
     check(bool(frame) == (build != "stripped"), "built wrong: %s", found)
     check(build != "stripped" or ".symtab" not in found, "not stripped: %s", found)
     check(not frame or (" C " in frame[0]) == (build in PACKED), "compressed, or not: %s", found)
-    true_order(py, flags)
+    return true_order(py, flags)
 
 
 def reach_the_root(run, stacks, kind, good):
@@ -151,8 +152,9 @@ def reach_the_root(run, stacks, kind, good):
     silent = [frames for frames, _ in stacks if not good(frames) and not is_marked(frames)]
     check(not silent, "%d stacks end early without a mark: %s", len(silent), silent[:3])
     enough(harness.total(stacks) > 300, "too few samples: %s", run)  # of few, a share says nothing
-    check(sum(n for n, _ in bad) <= tolerances.MARKED[kind] * harness.total(stacks), "of %d samples are not whole: %s",
-          harness.total(stacks), bad[:3])
+    n = sum(n for n, _ in bad)
+    rare(n, tolerances.MARKED[kind] * harness.total(stacks), "%d of %d samples are not whole: %s", n, harness.total(stacks), bad[:3])
+    return "%d of %d are not whole" % (n, harness.total(stacks))
 
 
 def is_whole(frames):
@@ -167,16 +169,18 @@ def is_whole_or_guessed(frames):
 by_rule = is_whole_or_guessed if platform.machine() == "aarch64" else is_whole
 
 
-def whole_stacks(target, kind, good=is_whole):
+def recorded(target):
     need_fifo()
-    run, stacks = record(target.pid)
-    reach_the_root(run, stacks, kind, good)
-    return stacks
+    return record(target.pid)
+
+
+def whole_stacks(target, kind, good=is_whole):
+    return reach_the_root(*recorded(target), kind, good)
 
 
 @harness.some_python(0)
 def test_plain_programs_reach_the_root(py):
-    whole_stacks(load(py, "plain"), "plain")
+    return whole_stacks(load(py, "plain"), "plain")
 
 
 LARGE_FRAME = """
@@ -201,7 +205,7 @@ def test_a_large_frame_without_python_is_passed():
     need_fifo()
     program = harness.start([harness.c_program("large", LARGE_FRAME)])
     run, stacks = record(program.pid, "--any", "--provenance", "all")
-    reach_the_root(run, stacks, "large", is_whole)
+    return reach_the_root(run, stacks, "large", is_whole)
 
 
 MAIN_THREAD_ENDS = """
@@ -243,22 +247,26 @@ def test_a_process_whose_main_thread_has_ended_has_names():
 @harness.some_python(1)
 def test_stacks_deeper_than_the_snapshot_reach_the_root(py):
     """The rest is read while the thread is held."""
-    stacks = whole_stacks(load(py, "deep"), "deep")
+    run, stacks = recorded(load(py, "deep"))
+    said = reach_the_root(run, stacks, "deep", is_whole)
     deepest = max(sum(frame.startswith("deep.<locals>.down (") for frame in frames) for frames, _ in stacks)
     check(deepest == 101, "the deepest stack has %d of 101 frames", deepest)
+    return said
 
 
 @each_python
 def test_the_vdso_is_passed(py):
-    stacks = whole_stacks(load(py, "vdso"), "vdso", by_rule)
+    run, stacks = recorded(load(py, "vdso"))
+    said = reach_the_root(run, stacks, "vdso", by_rule)
     inside = sum(n for frames, n in stacks if "vdso" in frames[-1])
     if not inside:
         raise harness.Skip("no sample in the vdso: this clock is read by a system call")
+    return said
 
 
 @each_python
 def test_assembly_of_libcrypto_reaches_the_root(py):
-    whole_stacks(load(py, "crypto"), "crypto", by_rule)
+    return whole_stacks(load(py, "crypto"), "crypto", by_rule)
 
 
 @harness.some_python(0)
@@ -266,7 +274,7 @@ def test_assembly_of_libcrypto_reaches_the_root(py):
 def test_threads_of_openblas_reach_the_root(py):
     target = load(py, "blas", python=harness.venv(py, "numpy", "greenlet"))
     # Its assembly has no unwind information: the way out of it is guessed, and says so.
-    whole_stacks(target, "blas", is_whole_or_guessed)
+    return whole_stacks(target, "blas", is_whole_or_guessed)
 
 
 DEEP = "greenlets.<locals>.deep ("
@@ -276,7 +284,7 @@ DEEP = "greenlets.<locals>.deep ("
 @harness.seconds(300)
 def test_greenlets_end_at_their_root(py):
     target = load(py, "greenlets", python=harness.venv(py, "numpy", "greenlet"))
-    stacks = whole_stacks(target, "greenlets", lambda frames: is_whole(frames) or frames[1] == "[coroutine root]")
+    run, stacks = recorded(target)
     # Each greenlet's own functions, and no other's.
     right, wrong = 0, []
     for frames, n in stacks:
@@ -290,7 +298,9 @@ def test_greenlets_end_at_their_root(py):
         right += n * good
         wrong += [frames] * (not good and not is_marked(frames))
     check(not wrong, "%d right, %d wrong: %s", right, len(wrong), wrong[:3])
+    said = reach_the_root(run, stacks, "greenlets", lambda frames: is_whole(frames) or frames[1] == "[coroutine root]")
     enough(right > 300, "only %d could be judged", right)
+    return said
 
 
 @each_python
@@ -299,7 +309,7 @@ def test_perf_trampolines_are_passed(py):
         raise harness.Skip("-X perf came with 3.12")
     target = load(py, "plain", "-X", "perf")
     harness.cleanup(os.unlink, "/tmp/perf-%d.map" % target.pid)  # which says that there are trampolines
-    whole_stacks(target, "perf")
+    return whole_stacks(target, "perf")
 
 
 @harness.one_python
@@ -307,7 +317,7 @@ def test_a_process_of_many_maps_reaches_the_root(py):
     """Their records are three times what a queue has room for."""
     target = harness.start(py.command() + [os.path.join(harness.TARGETS, "manymaps.py"), "40000"], stdout=-1)
     check(target.stdout.readline() == b"READY\n", "the target did not start")
-    whole_stacks(target, "maps")
+    return whole_stacks(target, "maps")
 
 
 NESTED = re.compile(r"^((outer|at|free)_(\d)) \(")
@@ -362,7 +372,7 @@ def test_libunwind_in_our_place(py):
     if "libunwind" not in harness.pysampled("-V").out:
         raise harness.Skip("built without libunwind")
     run, stacks = record(load(py, "plain").pid, "--unwinder", "libunwind")
-    reach_the_root(run, stacks, "libunwind", is_whole)
+    return reach_the_root(run, stacks, "libunwind", is_whole)
 
 
 HIDDEN = re.compile(r"_PyEval_EvalFrameDefault|_PyFunction_Vectorcall|PyObject_Vectorcall|method_vectorcall")
