@@ -1,4 +1,5 @@
 """The files of targets are read by processes without rights, and whatever becomes of those, a recording goes on and ends."""
+import contextlib
 import os
 import platform
 import re
@@ -32,16 +33,34 @@ def helpers(pid):
     return kinds(pid)[0]
 
 
+def is_nobody(pid):
+    try:
+        return str(NOBODY) in harness.status(pid)["Uid"].split()
+    except OSError:
+        return False
+
+
 def nobodys(pid):
     """Those without root's rights by now. Who is just made, also to open files, still has its parent's name and rights."""
-    return [child for child in helpers(pid) if str(NOBODY) in harness.status(child)["Uid"].split()]
+    return [child for child in helpers(pid) if is_nobody(child)]
 
 
 def rests(pids):
-    """It has read, and reads nothing now: who ends while it reads leaves a file that is to blame."""
-    before = harness.cpu_seconds(pids)
-    time.sleep(0.5)
-    return harness.cpu_seconds(pids) == before and all(harness.status(pid)["State"][0] == "S" for pid in pids)
+    """It has read, and reads nothing now: who ends while it reads leaves a file that is to blame. None has ended: one that has read
+    for long does by itself."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        before = harness.cpu_seconds(pids)
+        time.sleep(0.5)
+        return harness.cpu_seconds(pids) == before and all(harness.status(pid)["State"][0] == "S" for pid in pids)
+    return False
+
+
+def that_rest(find, pid):
+    """Waits for those that read files, once they have read."""
+    def look():
+        found = find(pid)
+        return len(found) >= 3 and rests(found) and found
+    return harness.until(look, "they have read")
 
 
 def recording(py, *args, **options):
@@ -77,8 +96,7 @@ def test_who_reads_files_has_no_rights(py, user):
         rights = "+sys_ptrace,+perfmon,+dac_override,+sys_nice"
         wrapper = [harness.need_command("setpriv"), "--reuid", str(NOBODY), "--inh-caps", rights, "--ambient-caps", rights]
     _, recorder = recording(py, home=home, wrapper=wrapper)
-    pids = harness.until(lambda: len(helpers(recorder.pid)) >= 3 and helpers(recorder.pid), "they read")
-    harness.until(lambda: rests(pids), "they have read")
+    pids = that_rest(helpers, recorder.pid)
     for pid in pids:
         status = harness.status(pid)
         for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
@@ -131,8 +149,7 @@ def test_whoever_is_ended(py, which):
     harness.need_root()
     home = harness.folder()
     target, recorder = recording(py, home=home)
-    pids = harness.until(lambda: len(helpers(recorder.pid)) >= 3 and helpers(recorder.pid), "they read")
-    harness.until(lambda: rests(pids), "they have read")
+    pids = that_rest(helpers, recorder.pid)
     for pid in pids if which == "all" else [pids[which]]:
         os.kill(pid, signal.SIGKILL)
     other = Target(py, "groundtruth.py", "--us", 50)
@@ -151,10 +168,9 @@ def test_too_few_processes_are_our_lack(py):
     limit = [harness.need_command("prlimit"), "--nproc=0"]
     target = Target(py, "becomes.py", os.path.join(harness.TARGETS, "groundtruth.py"), "--us", 50)
     recorder = Recorder("-p", target.pid, "-F", 199, "-v", "-o", "out.folded").attached()
-    pids = harness.until(lambda: len(nobodys(recorder.pid)) >= 3 and nobodys(recorder.pid), "they read")
+    pids = that_rest(nobodys, recorder.pid)
     for pid in pids:
         subprocess.check_call(limit + ["--pid", str(pid)], preexec_fn=harness.as_nobody)  # they are nobody's
-    harness.until(lambda: rests(pids[2:]), "they have read")
     for pid in pids[2:]:
         os.kill(pid, signal.SIGKILL)
     harness.until(lambda: ended(pids[2:]), "they have ended")

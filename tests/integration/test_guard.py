@@ -1,4 +1,5 @@
 """Nothing that pysampled runs can write into another process: each way that the kernel has is tried from inside each part."""
+import contextlib
 import ctypes
 import errno
 import os
@@ -177,6 +178,16 @@ def no_rights(rights, user):
 OPENS = sum(1 << cap for cap in (1, 2, 19, 21, 40))  # CAP_DAC_OVERRIDE, DAC_READ_SEARCH, SYS_PTRACE, SYS_ADMIN, CHECKPOINT_RESTORE
 
 
+def readers_and_openers(pid):
+    """([those that read], [those that open]), and the ones of them that start others, once they rest and none of them has ended."""
+    kinds = test_files.kinds(pid)
+    both = sum(kinds, [])
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        starters = {int(harness.status(child)["PPid"]) for child in both}
+        return all(len(kind) >= 3 for kind in kinds) and test_files.rests(both) and (kinds, starters)
+    return False
+
+
 @each(user=["root", "ambient"])
 @one_python
 def test_who_opens_or_reads_files_can_write_nothing(py, user):
@@ -187,10 +198,7 @@ def test_who_opens_or_reads_files_can_write_nothing(py, user):
         rights = "+sys_ptrace,+perfmon,+dac_override,+sys_nice"
         wrapper = [harness.need_command("setpriv"), "--reuid", str(NOBODY), "--inh-caps", rights, "--ambient-caps", rights]
     _, recorder = test_files.recording(py, home=harness.folder(0o777), wrapper=wrapper)
-    children = harness.until(lambda: all(n >= 3 for n in map(len, test_files.kinds(recorder.pid))) and test_files.kinds(recorder.pid),
-                             "they read and open")
-    starters = {int(harness.status(pid)["PPid"]) for pid in sum(children, [])}  # now, for those that they started may end
-    harness.until(lambda: test_files.rests(sum(children, [])), "they have read")
+    children, starters = harness.until(lambda: readers_and_openers(recorder.pid), "they have read and opened")
     for pids, may in zip(children, (0, OPENS)):
         for pid in pids:
             before = len(ways.tried("thread"))
