@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import harness
+import test_dump
 from harness import Target, check, enough, equal, one_python, seconds
 
 PROGRAM = """
@@ -242,6 +243,12 @@ parked()
 """
 
 
+def sleep_for(pids, seconds):
+    """Waits until all of these threads sleep in Python's sleep(), and then for so long."""
+    harness.until(lambda: all(map(test_dump.sleeps, pids)), "they sleep", 60)
+    time.sleep(seconds)
+
+
 def all_parked(recorder, pids, home):
     """The recording ends: each of these was seen parked."""
     run = end(recorder).ok()
@@ -267,7 +274,7 @@ def test_who_sleeps_before_it_is_sampled_is_in_wall(py):
     harness.write(os.path.join(home, "parked.py"), PARKED)
     recorder = harness.Recorder("--match", home + "/parked", "--mode", "wall", "-F", 2, "-o", "a.folded", home=home).recording()
     asleep = {harness.start(py.command() + [os.path.join(home, "parked.py")]).pid for _ in range(6)}
-    time.sleep(4)
+    sleep_for(asleep, 4)
     run = end(recorder).ok()
     found = by_process(os.path.join(home, "a.folded"))
     equal({pid for pid in found if "parked" in found[pid]}, asleep, "who was seen parked: %s" % run)
@@ -291,7 +298,7 @@ def test_who_is_started_by_a_python_and_sleeps_is_in_wall(py):
     harness.write(os.path.join(home, "parent.py"), STARTER)
     recorder = harness.Recorder("-a", "--mode", "wall", "-F", 2, "-o", "a.folded", home=home).recording()
     asleep = children_of(py.command() + [os.path.join(home, "parent.py"), os.path.join(home, "parked.py")])
-    time.sleep(4)
+    sleep_for(asleep, 4)
     all_parked(recorder, asleep, home)
 
 
@@ -319,7 +326,7 @@ def test_children_that_sleep_at_once_are_in_wall(py):
     harness.write(os.path.join(home, "forking.py"), FORKING)
     recorder = harness.Recorder("-a", "--mode", "wall", "-F", 2, "-o", "a.folded", home=home).recording()
     children = children_of(py.command() + [os.path.join(home, "forking.py")])
-    time.sleep(3)
+    sleep_for(children, 3)
     all_parked(recorder, children, home)
 
 
@@ -457,7 +464,7 @@ def test_without_rights_who_is_born_and_sleeps_is_in_wall(py):
     target.process.stdin.flush()
     child = int(target.line("BORN"))
     harness.cleanup(os.kill, child, signal.SIGKILL)
-    time.sleep(3)
+    sleep_for([*harness.tasks(target.pid), child], 3)
     run = end(recorder).ok()
     with open(os.path.join(home, "a.folded")) as file:
         roots = {line.partition(";")[0] for line in file if ";parked (" in line}
