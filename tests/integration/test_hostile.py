@@ -109,7 +109,8 @@ def test_a_name_that_hangs_takes_no_other_names_away(py):
     other.line("RENAMED")
     harness.works(other.pid, 2)
     run = recorder.signal(signal.SIGINT).wait(15).ok()
-    equal(run.counter("stuck_reads"), 1, "reads that hang")
+    equal(run.err.count("a read of process %d hangs: the names" % hostile.pid), 1, "reads of its names: %s" % run)
+    check(run.counter("stuck_reads") >= 1, "it is not counted: %s", run)
     stacks = harness.read_folded(out)
     names = {frames[0].partition("/")[2].rpartition("-")[0] for frames, _ in stacks}
     enough(harness.total(harness.of_pid(stacks, hostile.pid)) > 100, "too few samples of the process: %s", run)
@@ -139,13 +140,14 @@ def test_many_reads_that_hang_leave_threads_for_another_user(py):
         one.say("mend")
     harness.works(hostile[-1].pid, 0.2)
     run = recorder.signal(signal.SIGINT).wait(15).ok()
-    check(most <= run.counter("stuck_reads") <= most + 6, "reads that hang: %s", run)
+    check(run.counter("stuck_reads") >= most, "reads that hang: %s", run)
     stacks = harness.read_folded(out)
     verdict = judge(harness.sure(harness.of_pid(stacks, innocent.pid)), innocent.info["truth"])
     check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
     enough(verdict.judged > 50, "only %d of another user's could be judged: %s", verdict.judged, run)
     last = judge(harness.sure(harness.of_pid(stacks, hostile[-1].pid)), hostile[-1].info["truth"])
     check(last.right == last.judged, "wrong stacks: %s", last)
+    enough(run.counter("stuck_reads") <= most + 6, "others hang too, for a thread of theirs has no CPU: %s", run)
 
 
 @harness.one_python
@@ -177,7 +179,8 @@ def test_many_that_hang_at_attach_leave_time_for_others(py):
         spring(one)
     others = [Target(harness.debian_python(), os.path.join(where, "groundtruth.py")) for _ in range(2)]
     recorder = Recorder("--match", where, "-e", "cpu-clock:u", "-v", "-o", "a.folded").attached()
-    check("left out: %d processes that take too long" % len(hostile) in recorder.text(1), "not a word of them: %s", recorder.text(1))
+    slow = int((re.search(r"left out: (\d+) processes that take too long", recorder.text(1)) or "00")[1])
+    check(slow >= len(hostile), "%d of %d are left out: %s", slow, len(hostile), recorder.text(1))
     for one in others:
         harness.works(one.pid)
     run = recorder.signal(signal.SIGINT).wait(15).ok()
@@ -186,6 +189,7 @@ def test_many_that_hang_at_attach_leave_time_for_others(py):
         verdict = judge(harness.sure(harness.of_pid(stacks, one.pid)), one.info["truth"])
         check(verdict.right == verdict.judged, "wrong stacks: %s", verdict)
         enough(verdict.right > 0, "none could be judged: %s", run)
+    enough(slow == len(hostile), "%d are left out: others took too long, too: %s", slow, run)
 
 
 @harness.one_python
