@@ -1752,6 +1752,7 @@ def test_outputs_are_readable_after_sigkill_at_any_time(py, more):
     readers = {"folded": folded_counts, "speedscope.json": speedscope_counts, "html": page_counts, "gecko.json": gecko_counts,
                "gecko.json.gz": gecko_counts}
     outs = {end: os.path.join(home, "out." + end) for end in (*readers, "pb.gz", "svg")}
+    nameless = []  # a first copy may be of one sample, and that without Python
     for patience in 0, 0.2, 1.1:
         for path in outs.values():
             if os.path.exists(path):
@@ -1763,10 +1764,11 @@ def test_outputs_are_readable_after_sigkill_at_any_time(py, more):
         recorder.process.wait()
         for end, read in readers.items():
             counts = read(outs[end])
-            check(any(total for _, total in counts.values()), "%s has no functions: %s", end, counts)
+            nameless += [] if any(total for _, total in counts.values()) else [(patience, end, counts)]
         with gzip.open(outs["pb.gz"]) as file:
-            check(b"groundtruth.py" in file.read(), "pprof has no names")
+            nameless += [] if b"groundtruth.py" in file.read() else [(patience, "pb.gz")]
         xml.etree.ElementTree.parse(outs["svg"])
+    harness.enough(not nameless, "no functions (after so many seconds, in): %s", nameless)
 
 
 @harness.one_python
