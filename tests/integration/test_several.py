@@ -151,7 +151,8 @@ def test_the_interpreters_of_one_libpython(py, lock):
               for thread in json.loads(harness.pysampled("dump", "--json", "--no-native", target.pid).ok().out)[0]["threads"]}
     equal(set(dumped), {"MainThread", *stacks}, "names of threads")
     for thread, stack in stacks.items():
-        check(dumped[thread] == stack or (py in OLDER and not dumped[thread]), "%s: %s", thread, dumped[thread])
+        check(dumped[thread] in (stack, []), "%s: %s", thread, dumped[thread])
+    enough(all(map(dumped.get, stacks)) or py in OLDER, "threads that could not be read while they ran: %s", dumped)
 
 
 @harness.dealt
