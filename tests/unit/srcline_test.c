@@ -19,7 +19,13 @@
 #include "lines/srcline_int.h"
 #include "fuse.h"
 
-enum { N = 3, SHORT_MS = 300, LONG_MS = 20000, LARGE = 1 << 30 };
+enum {
+	N = 3,
+	SHORT_MS = 300,
+	LATE_MS = 1200, /* of CPU time, beside which some processes' starts are little */
+	LONG_MS = 20000,
+	LARGE = 1 << 30
+};
 
 /* --- the process --- */
 
@@ -72,7 +78,7 @@ static int process(void)
 	if (fread(&q, sizeof(q), 1, stdin) != 1)
 		return SRCLINE_FAILED;
 	if (!strncmp(q.path, "late", 4))
-		work(SHORT_MS);
+		work(LATE_MS);
 	if (!strcmp(q.path, "none") || !strcmp(q.path, "late none"))
 		return SRCLINE_NO_DEBUG;
 	if (!strcmp(q.path, "garbage")) {
@@ -200,7 +206,8 @@ static void one_that_hangs_is_left_behind(void **state)
 {
 	struct answers a;
 
-	for (int i = 0; i < 3; i++)
+	/* A busy machine may give it no CPU before it is left behind. */
+	for (int i = 0; i < 3 || (i < 20 && a.n < N); i++)
 		assert_int_equal(ask("hang", -1, LONG_MS, &a), -EBUSY);
 	assert_int_equal(a.n, N);
 	assert_int_equal(ask("fine", -1, LONG_MS, &a), 0);
@@ -240,7 +247,8 @@ static void an_old_question_ends(void **state)
 	assert_int_equal(1, read(closed_gate[0], &byte, 1));
 	assert_int_equal(ask("late", -1, 3 * LONG_MS, &a), 0);
 	assert_int_equal(a.n, N);
-	assert_true(srcline_cpu_ns(lines) - cpu < 2 * SHORT_MS * 1000000ull);
+	/* That of one answer, not of two. */
+	assert_true(srcline_cpu_ns(lines) - cpu < LATE_MS * 7 / 4 * 1000000ull);
 	srcline_end(lines);
 	lines = before;
 	close(f.fd);
