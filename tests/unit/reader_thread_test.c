@@ -596,7 +596,7 @@ static struct reader *give_up(struct fake *f, pid_t pid)
 	assert_true(slot->targets.in != 0);
 	assert_int_equal(slot->drained_ns, 5);
 	/* The control thread may be woken again at once: that read may be over soon. */
-	stands = true; /* for this thread may lose its CPU here */
+	stands = true; /* this thread may lose its CPU for longer than a hang takes */
 	slot->guard.since_ns = now_ns();
 	at_once = reader_stuck(slot);
 	stands = false;
