@@ -120,22 +120,25 @@ UWSGI = {"processes": ["--master", "--processes", 2], "threads": ["--master", "-
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that is given to nobody else meanwhile: a socket of ours keeps it, which does not listen."""
+    keeps = socket.socket()
+    harness.cleanup(keeps.close)
+    keeps.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    keeps.bind(("127.0.0.1", 0))
+    return keeps.getsockname()[1]
 
 
 def uwsgi(py, mode, where, port):
     """The command: uWSGI in one of its ways, with an application of ours."""
     program = os.path.join(os.path.dirname(harness.venv(py, "uwsgi")), "uwsgi")
     options = ["--http-socket", "127.0.0.1:%d" % port, "--wsgi-file", os.path.join(where, "app.py"), "--need-app",
-               "--disable-logging", "--die-on-term"] + UWSGI[mode]
+               "--disable-logging", "--die-on-term", "--reuse-port"] + UWSGI[mode]
     if mode != "emperor":
         return [program] + [str(option) for option in options]
     vassals = os.path.join(where, "vassals")
     os.mkdir(vassals)
     harness.write(os.path.join(vassals, "app.ini"), "[uwsgi]\nmaster = 1\nprocesses = 2\n"
-                  "http-socket = 127.0.0.1:%d\nwsgi-file = %s/app.py\nneed-app = 1\ndisable-logging = 1\n" % (port, where))
+                  "http-socket = 127.0.0.1:%d\nreuse-port = 1\nwsgi-file = %s/app.py\nneed-app = 1\ndisable-logging = 1\n" % (port, where))
     return [program, "--emperor", vassals, "--die-on-term"]
 
 
