@@ -259,8 +259,9 @@ def test_where_c_enters_python_the_caller_is_known(py):
     need_fifo()
     target = Target(py, "entries.py", extensions=())
     out = os.path.join(harness.folder(), "out.folded")
-    run = harness.pysampled("-p", target.pid, "-d", 3, "-F", 1999, "-v", "--capture", "preempt", "--hold-budget", 100,
-                            "-o", out).ok()
+    recorder = Recorder("-p", target.pid, "-F", 1999, "-v", "--capture", "preempt", "--hold-budget", 100, "-o", out).attached()
+    harness.works_for_a_while(target.pid, 3, 20)
+    run = recorder.signal(signal.SIGINT).wait().ok()
     stacks = harness.sure(harness.read_folded(out))
     wrong = entries_wrong(stacks, target.info)
     check(not wrong, "%d wrong: %s: %s", len(wrong), wrong[:5], run)

@@ -12,7 +12,7 @@ import tolerances
 from harness import Recorder, Target, check, each, enough, is_root, rare
 
 TURNS = [("thread", 0.2, 999), ("thread", 3, 499), ("thread", 8, 99), ("thread", 15, 999), ("fork", 8, 499)]
-SECONDS = 4
+SECONDS = 4  # of CPU time
 NO_SYSCALLS = """
 import json, resource, time
 end = time.monotonic() + 12
@@ -70,8 +70,9 @@ def test_shares_do_not_depend_on_how_long_threads_live(turn):
         raise harness.Skip("events on CPUs need rights")
     kind, ms, rate = turn
     target = Target(pythons(len(TURNS))[TURNS.index(turn)], "lives.py", kind, ms, extensions=())
-    record = Recorder("-p", target.pid, "-F", rate, "-d", SECONDS, "-o", "a.folded", "-v")
-    run = record.wait().ok()
+    record = Recorder("-p", target.pid, "-F", rate, "-o", "a.folded", "-v").attached()
+    harness.works_for_a_while(target.pid, SECONDS / 2 if kind == "fork" else SECONDS, 20)  # the children's is not in it
+    run = record.signal(signal.SIGINT).wait().ok()
     target.say("enough")
     spent = json.loads(target.line("SPENT"))
     main, fresh = counts_of(harness.read_folded(os.path.join(record.home, "a.folded")))

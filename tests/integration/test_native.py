@@ -51,7 +51,7 @@ def record(pid, *args):
     out = os.path.join(harness.folder(), "out.folded")
     recorder = harness.Recorder("-p", pid, "-F", 999, "-e", "cpu-clock:u", "--hold-budget", 50, "--provenance", "exact", "-v",
                                 "-o", out, *args).attached()
-    harness.works_for_a_while(pid, 2, limit=10)
+    harness.works_for_a_while(pid, 2, limit=20)
     run = recorder.signal(signal.SIGINT).wait().ok()
     return run, without_dropped(run, harness.read_folded(out))
 
