@@ -229,6 +229,7 @@ def test_what_rings_lose_while_readers_rest_is_lost(py):
     enough(run.n("shed") > 0 and run.n("lost") > 100, "nothing is missing: %s", run)
     check("(uncounted)" not in run.err, "%s", run)
     rare(run.n("uncounted"), 0.02 * run.n("lost"), "uncounted: %s", run)
+    return "%d uncounted beside %d lost" % (run.n("uncounted"), run.n("lost"))
 
 
 def without_its_main_thread(py):
