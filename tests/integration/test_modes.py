@@ -309,9 +309,12 @@ def test_wall_is_time_in_each_output(py):
     harness.pysampled("convert", "a.data", "-o", "b.folded", home=home).ok()
     harness.pysampled("convert", "a.data", "-o", "b.pb.gz", home=home).ok()
     direct, converted = ({tuple(frames): n for frames, n in stacks(os.path.join(home, name))} for name in ("a.folded", "b.folded"))
-    equal(converted, direct, "microseconds of each stack")
     total = sum(direct.values())
     check(total > 3 * 1.9e6, "less than 1.9 s of three threads: %d us of %s", total, run)
+    # On a busy machine a file may be read for more than 2 s: one of the two has its names, which is told.
+    enough("does not answer" not in run.err, "names came too late: %s", run)
+    enough(not any(" (unread)" in frame for frames in converted for frame in frames), "convert read a file too late")
+    equal(converted, direct, "microseconds of each stack")
     said = harness.pysampled("report", "a.data", home=home).ok().out.splitlines()
     equal(said[0], "# %.1f s of all threads, by function" % (total / 1e6), "what report says")
     rows = json.loads(harness.pysampled("report", "--json", "a.data", home=home).ok().out)["rows"]
