@@ -300,18 +300,6 @@ static void let_run(struct reader *r)
 	pthread_setschedparam(r->thread, SCHED_OTHER | SCHED_RESET_ON_FORK, &normal);
 }
 
-static bool ends_within(struct reader *r, long ns)
-{
-	struct timespec until;
-
-	nudge(r->thread);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += ns;
-	until.tv_sec += until.tv_nsec / (long)SECOND;
-	until.tv_nsec %= (long)SECOND;
-	return pthread_timedjoin_np(r->thread, NULL, &until) == 0;
-}
-
 static void ask_to_end(struct reader *r)
 {
 	atomic_store_explicit(&r->stop, true, memory_order_release);
@@ -319,16 +307,32 @@ static void ask_to_end(struct reader *r)
 }
 
 /* One inside a read that hangs is abandoned, now as ever. */
-static bool is_over(struct cpu_slot *slot, long wait_ns)
+static bool is_over(struct cpu_slot *slot, const struct timespec *until)
 {
 	struct reader *r = slot->reader;
 
-	if (!ends_within(r, wait_ns))
+	nudge(r->thread);
+	if (pthread_timedjoin_np(r->thread, NULL, until) != 0)
 		return reader_stuck(slot) != 0;
 	reader_destroy(r);
 	slot->reader = NULL;
 	atomic_store(&slot->drained_ns, UINT64_MAX);
 	return true;
+}
+
+/* How many still run. All have the same time. */
+static size_t await_some(struct cpu_slot *slots, size_t n)
+{
+	struct timespec until;
+	size_t left = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += JOIN_NS;
+	until.tv_sec += until.tv_nsec / (long)SECOND;
+	until.tv_nsec %= (long)SECOND;
+	for (size_t i = 0; i < n; i++)
+		left += slots[i].reader && !is_over(&slots[i], &until);
+	return left;
 }
 
 /* No other reader comes: the samples that wait behind the read that hangs are torn. */
@@ -356,16 +360,11 @@ static void leave_unread(struct reader *r)
 
 void readers_stop(struct cpu_slot *slots, size_t n)
 {
-	size_t left = 1;
-
 	for (size_t i = 0; i < n; i++)
 		if (slots[i].reader)
 			ask_to_end(slots[i].reader);
-	while (left) {
-		left = 0;
-		for (size_t i = 0; i < n; i++) /* all others have what one waits for, too */
-			left += slots[i].reader && !is_over(&slots[i], left ? 0 : JOIN_NS);
-	}
+	while (await_some(slots, n))
+		;
 	for (size_t i = 0; i < n; i++)
 		if (slots[i].stuck)
 			leave_unread(slots[i].stuck);

@@ -469,10 +469,8 @@ static void *wait_in_vain(void *arg)
 enum { HANGING = 4711 }; /* a process */
 
 /* A reader whose thread waits, inside a read, and with it the samples that its ring had. */
-static struct reader *hang(struct fake *f, pid_t pid)
+static struct reader *hang_at(struct fake *f, struct cpu_slot *slot, struct reader *r, pid_t pid)
 {
-	struct cpu_slot *slot = &f->slots[0];
-	struct reader *r = begin(f);
 	_Atomic pid_t tid = 0;
 
 	reader_drain(r, 0, false);
@@ -488,6 +486,11 @@ static struct reader *hang(struct fake *f, pid_t pid)
 	slot->guard.turn |= 1;
 	epoch_enter(&f->targets.epoch, &slot->targets);
 	return r;
+}
+
+static struct reader *hang(struct fake *f, pid_t pid)
+{
+	return hang_at(f, &f->slots[0], begin(f), pid);
 }
 
 static void let_return(struct reader *r)
@@ -696,6 +699,41 @@ static void all_are_asked_to_end_at_once(void **state)
 	free(room);
 }
 
+/* Until when threads were waited for. */
+static struct {
+	struct timespec last;
+	unsigned n, times; /* times: of so many other ones */
+} joins;
+
+int pthread_timedjoin_np(pthread_t t, void **ret, const struct timespec *until)
+{
+	int (*f)(pthread_t, void **, const struct timespec *) =
+		dlsym(RTLD_NEXT, "pthread_timedjoin_np");
+
+	joins.n++;
+	joins.times += memcmp(until, &joins.last, sizeof(*until)) != 0;
+	joins.last = *until;
+	return f(t, ret, until);
+}
+
+static void those_that_hang_at_the_end_have_the_same_time(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r[FAKE_CPUS];
+
+	sem_init(&over, 0, 0);
+	r[0] = hang(f, HANGING);
+	r[1] = hang_at(f, &f->slots[1], reader_create(&f->c, &f->slots[1]), HANGING + 1);
+	joins.n = joins.times = 0;
+	readers_stop(f->slots, FAKE_CPUS);
+	assert_true(joins.times < joins.n);
+	for (int i = 0; i < FAKE_CPUS; i++) {
+		assert_ptr_equal(f->slots[i].stuck, r[i]);
+		let_return(r[i]);
+		assert_int_equal(reader_returned(&f->slots[i]), HANGING + i);
+	}
+}
+
 /* Without a descriptor nobody can say whether it waits for its CPU: it has a second then. */
 static void one_that_hangs_without_descriptors(void **state)
 {
@@ -784,6 +822,7 @@ int main(void)
 		FAKE_TEST(readers_that_hang),
 		FAKE_TEST(one_that_hangs_at_the_end),
 		FAKE_TEST(all_are_asked_to_end_at_once),
+		FAKE_TEST(those_that_hang_at_the_end_have_the_same_time),
 		FAKE_TEST(one_that_hangs_without_descriptors),
 		FAKE_TEST(what_waits_goes_to_the_next),
 		FAKE_TEST(what_waits_is_kept),
