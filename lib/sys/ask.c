@@ -161,12 +161,15 @@ static size_t count_left(pid_t pid, bool *hangs)
  * is no descriptor to tell by. */
 static int sleeps(const struct asker *k)
 {
+	pid_t tid = atomic_load(&k->tid);
 	char path[64], text[128];
 	_cleanup_close_ int fd = -1;
 	const char *end;
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&k->tid));
+	if (!tid)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

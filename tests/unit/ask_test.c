@@ -2,12 +2,15 @@
  *
  * ask: what is told of looks that hang.
  */
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "unit.h"
 #include "sys/ask.h"
@@ -66,6 +69,44 @@ static void one_hangs_without_descriptors(void **state)
 	assert_int_equal(status, W_EXITCODE(7, 0));
 }
 
+/* A thread that gets no CPU for some time. */
+static struct late {
+	void *(*run)(void *);
+	void *arg;
+} late;
+
+static bool busy;
+
+static void *begin_late(void *arg)
+{
+	const struct late *l = arg;
+
+	usleep(1500000);
+	return l->run(l->arg);
+}
+
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg)
+{
+	int (*f)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		dlsym(RTLD_NEXT, "pthread_create");
+
+	late = (struct late){ run, arg };
+	return busy ? f(t, a, begin_late, &late) : f(t, a, run, arg);
+}
+
+/* Who was not let run does not hang. */
+static void one_begins_late(void **state)
+{
+	const struct note note = { .take = take };
+
+	(void)state;
+	busy = true;
+	ask_begin(&note);
+	assert_int_equal(look_at(1, answers), 5);
+	ask_end();
+	busy = false;
+}
+
 /* Each that hangs is named, and that nobody is looked at any more is told once. */
 static void no_more_may_hang(void **state)
 {
@@ -89,6 +130,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_hangs_without_descriptors),
+		cmocka_unit_test(one_begins_late),
 		cmocka_unit_test(no_more_may_hang),
 	};
 
