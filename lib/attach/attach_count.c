@@ -106,8 +106,9 @@ bool attach_takes_turns(const struct attach *a, size_t e)
 {
 	const struct event_how *how = &a->session->how[e];
 
-	return !how->some_cpus && (a->session->events[e].attr.type != PERF_TYPE_SOFTWARE ||
-				   a->counter || how->leader);
+	return (!how->some_cpus || (a->on_cpus && !a->split)) &&
+	       (a->session->events[e].attr.type != PERF_TYPE_SOFTWARE || a->counter ||
+		how->leader);
 }
 
 uint64_t attach_count(const struct attach *a, size_t e)

@@ -197,15 +197,16 @@ static void events_that_take_turns(void **state)
 		uint32_t type;
 		bool counter;
 		uint8_t leader;
-		bool some_cpus;
+		bool some_cpus, on_cpus;
 		uint64_t count;
 	} rows[] = {
-		{ PERF_TYPE_SOFTWARE, false, 0, false, COUNTED },
-		{ PERF_TYPE_SOFTWARE, true, 0, false, 2 * COUNTED },
-		{ PERF_TYPE_SOFTWARE, false, 1, false, 2 * COUNTED },
-		{ PERF_TYPE_SOFTWARE, false, 1, true, COUNTED },
-		{ PERF_TYPE_HARDWARE, false, 0, false, 2 * COUNTED },
-		{ PERF_TYPE_HARDWARE, false, 0, true, COUNTED },
+		{ PERF_TYPE_SOFTWARE, false, 0, false, false, COUNTED },
+		{ PERF_TYPE_SOFTWARE, true, 0, false, false, 2 * COUNTED },
+		{ PERF_TYPE_SOFTWARE, false, 1, false, false, 2 * COUNTED },
+		{ PERF_TYPE_SOFTWARE, false, 1, true, false, COUNTED },
+		{ PERF_TYPE_HARDWARE, false, 0, false, false, 2 * COUNTED },
+		{ PERF_TYPE_HARDWARE, false, 0, true, false, COUNTED },
+		{ PERF_TYPE_HARDWARE, false, 0, true, true, 2 * COUNTED },
 	};
 	int fds[] = { EVENT_FD, -1, -1 };
 	struct fix *f = *state;
@@ -217,6 +218,7 @@ static void events_that_take_turns(void **state)
 
 		session.how[0].leader = rows[i].leader;
 		session.how[0].some_cpus = rows[i].some_cpus;
+		f->attach.on_cpus = rows[i].on_cpus;
 		session.events[0].attr.type = rows[i].type;
 		f->attach.session = &session;
 		f->attach.witness = f->attach.counter = rows[i].counter;
