@@ -40,7 +40,7 @@ static void give_unread(struct waits *w, const struct wait *wait, uint64_t end,
 		emit_lost(w->c->stats, 1);
 		return;
 	}
-	*q = (struct q_sample){ .sample = { .time = end,
+	*q = (struct q_sample){ .sample = { .time = MAX(end, w->table.since),
 					    .period = weight,
 					    .pid = wait->pid,
 					    .tid = wait->tid,

@@ -1263,6 +1263,23 @@ static void what_was_before_counts_from_the_start(void **state)
 	expect_none(x);
 }
 
+/* The same of one that nobody could read. */
+static void what_was_before_and_is_unread_counts_from_the_start(void **state)
+{
+	struct fix *x = *state;
+
+	begin(x);
+	gate.cpu_step = 200000000;
+	post(x, 0, FAKE_TID, START - 1000, "out");
+	let_go(x);
+	expect_none(x);
+	gate.cpu_step = 0;
+	post(x, 0, FAKE_TID, START - 500, "in");
+	let_go(x);
+	expect_sample(x, "torn sleep unread", FAKE_TID, START);
+	expect_none(x);
+}
+
 /* However long it takes to end, as where it gets no CPU: what it uses stays until then. */
 static void ends_late(void **state)
 {
@@ -1592,6 +1609,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(what_was_before_counts_from_the_start, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(what_was_before_and_is_unread_counts_from_the_start,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(who_fell_asleep_untold_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_joins_asleep_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_switch_told_before_it_joined_is_over,
