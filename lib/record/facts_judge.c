@@ -227,11 +227,12 @@ static void judge_places(const struct facts_target *t, const struct out *o)
 }
 
 /* Upper bound: events on CPUs need no descriptor for a thread. An event on a thread needs one on
- * each CPU, and a second one there, for the witness (CAP_PERFMON) or for --capture stop. */
+ * each CPU; a second one there the witness, --capture stop, or what carries all but samples; and a
+ * third one the same event where it is to go over to CPUs. */
 static void judge_descriptors(const struct facts_machine *m, const struct facts_target *t,
 			      const struct out *o)
 {
-	unsigned long cpus = cpus_count(&t->cpus), each = 1 + (m->perfmon || !m->nice);
+	unsigned long cpus = cpus_count(&t->cpus), each = m->perfmon ? 3 : 2;
 	unsigned long need = t->threads * cpus * each;
 	bool fits = need + 64 <= m->nofile;
 
