@@ -135,7 +135,6 @@ static void test_why_samples_are_missing(void **state)
 	assert_non_null(strstr(event_place_remedy(&timed, PLACE_CPUS, buf), "-F"));
 }
 
-/* Root of a container is not told to become root. */
 /* Rights are there, and a cgroup needs no filter: threads were asked for. */
 static void test_who_has_all_rights_is_not_asked_for_them(void **state)
 {
@@ -151,6 +150,7 @@ static void test_who_has_all_rights_is_not_asked_for_them(void **state)
 	assert_null(strstr(buf, "root has"));
 }
 
+/* Root of a container is not told to become root. */
 static void test_rights_are_asked_for_by_who_asks(void **state)
 {
 	static const char all_three[] = "CAP_PERFMON, CAP_BPF and CAP_SYS_NICE";
