@@ -337,6 +337,35 @@ def test_wall_is_time_in_each_output(py):
         check(event.endswith("/nanoseconds") and abs(ns / 1000 - total) < n, "%s of %s, not %d us", ns, event, total)
 
 
+CROWD = """
+import sys, threading, time, zlib
+def work():
+    data = bytes(1 << 22)
+    while True:
+        zlib.crc32(data)
+for _ in range(30):
+    threading.Thread(target=work, daemon=True).start()
+print("READY {}")
+sys.stdout.flush()
+time.sleep(300)
+"""
+
+
+@one_python
+def test_wall_knows_the_maps_of_who_wants_a_cpu_from_the_start(py):
+    """Some of the threads leave their CPU while events are opened: that was before what is told of the process."""
+    home = harness.folder()
+    harness.write(os.path.join(home, "crowd.py"), CROWD)
+    target = Target(py, os.path.join(home, "crowd.py"))
+    found = []
+    for _ in range(4):
+        harness.pysampled("-p", target.pid, "--mode", "wall", "-d", 0.4, "-o", "a.folded", home=home).ok()
+        found += [frames for frames, _ in stacks(os.path.join(home, "a.folded"))]
+    enough(any(frames[-1] == "[runnable]" for frames in found), "nobody wanted a CPU: %s", found)
+    nowhere = [frames for frames in found if frames[-3:] == ["[no map]", "[unknown]", "[runnable]"]]
+    equal(nowhere, [], "stacks of who stands where nothing is mapped")
+
+
 def pprof_sums(path):
     """[sample type and its unit, the sum of its values] for each of a pprof profile."""
     with gzip.open(path) as file:
