@@ -35,6 +35,14 @@ static bool maps_later(const struct recorder *r, const struct target *t)
 	return r->tracer || (t->n_maps >= MANY_MAPS && t->py.root);
 }
 
+/* As of when @t is announced: of @time, before there were events. One that was found since may have
+ * a record of its fork, which makes it a copy of its parent: what is read of itself comes after it.
+ */
+static uint64_t as_of(const struct target *t, uint64_t time)
+{
+	return MAX(time, t->since_ns);
+}
+
 static void announce(struct recorder *r, const struct target *t, uint64_t time)
 {
 	if (maps_later(r, t))
@@ -56,7 +64,7 @@ bool recorder_announce_all(struct recorder *r, uint64_t time)
 			continue;
 		if (stop_asked(r->o.stop))
 			break;
-		announce(r, t, time);
+		announce(r, t, as_of(t, time));
 		later = later || maps_later(r, t);
 	}
 	if (r->config.tape) {
@@ -80,7 +88,7 @@ void recorder_announce_later(struct recorder *r, uint64_t time)
 		if (stop_asked(r->o.stop))
 			break;
 		recorder_announced(
-			r, announce_maps(&r->own, t->pid, t->py.root, time, openers));
+			r, announce_maps(&r->own, t->pid, t->py.root, as_of(t, time), openers));
 	}
 	atomic_fetch_add(&r->config.answered, 1);
 }

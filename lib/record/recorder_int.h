@@ -204,7 +204,8 @@ static inline void recorder_announce(struct recorder *r, pid_t pid, bool execed,
 void recorder_tell_progress(struct recorder *r, size_t done);
 
 /* recorder_announce.c: tell the resolver what all targets are that are not asleep, as of
- * @time. True: the maps of some are left for recorder_announce_later(), once samples come. */
+ * @time, before there were events, or as of when they were found. True: the maps of some are left
+ * for recorder_announce_later(), once samples come. */
 bool recorder_announce_all(struct recorder *r, uint64_t time);
 
 /* recorder_announce.c: tell the resolver what @pid is, before its first sample, of @time; another

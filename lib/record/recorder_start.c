@@ -456,6 +456,8 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	ret = make_resolver(r, sinks, n_sinks);
 	if (ret < 0)
 		return not_started("the thread that names stacks", err);
+	/* A record of a fork comes after what the parent had mapped, which the child has too. */
+	announced_ns = now_ns();
 	ret = slots_open_rings(&r->config, r->plan.ring_pages, err);
 	if (ret == 0)
 		ret = attach(r, err);
@@ -471,7 +473,6 @@ int recorder_start(struct recorder *r, struct sink *const *sinks, size_t n_sinks
 	r->session->start_ns = now_ns();
 	for (size_t i = 0; i < r->config.n_slots; i++)
 		r->config.slots[i].watched_ns = r->session->start_ns;
-	announced_ns = r->session->start_ns;
 	later = recorder_announce_all(r, announced_ns);
 	if (later)
 		atomic_fetch_add(&r->config.asked, 1);
