@@ -157,10 +157,28 @@ static pid_t forker_of(const struct target *parent, pid_t ptid)
 	return MAX(inner, 0);
 }
 
+/* The program that @ppid was at @time. It may have ended, or be another one by now: another CPU's
+ * ring tells that, and was read before. NULL: it is not known, or not any more. */
+static struct target *program_at(struct tracker *t, pid_t ppid, uint64_t time)
+{
+	struct target *found = targets_latest(&t->targets, ppid);
+
+	if (!found || found->begun_ns <= time)
+		return found;
+	/* It was that program already: its exec was told after somebody had seen that it had been. */
+	if (births_execed(t->births, ppid) <= time)
+		return NULL;
+	for (size_t i = t->targets.n_all; i--;) {
+		found = t->targets.all[i];
+		if (found->pid == ppid && found->begun_ns <= time)
+			return found;
+	}
+	return NULL;
+}
+
 void tracker_forked(struct tracker *t, pid_t pid, pid_t ppid, pid_t ptid, uint64_t time)
 {
-	/* It may have ended: another CPU's ring tells that, and was read before. */
-	struct target *parent = targets_latest(&t->targets, ppid);
+	struct target *parent = program_at(t, ppid, time);
 	struct target *child = targets_find(&t->targets, pid);
 	int state;
 

@@ -143,6 +143,55 @@ static void forker_has_ended(void **state)
 	end(parent);
 }
 
+/* A program of @pid since @begun_ns: a Python with that runtime. */
+static struct target *add_python(struct tracker *t, pid_t pid, uint64_t begun_ns, raddr runtime)
+{
+	struct target *target = tracker_add(t, pid, begun_ns);
+
+	assert_non_null(target);
+	target->runtime = runtime;
+	atomic_store(&target->state, TARGET_PYTHON);
+	return target;
+}
+
+/* What becomes of a child that was forked at 50 by a process whose exec at @execed is known, and
+ * which is a program of its own since 100, and was one from 0 on, too, with @before. */
+static void forked_late(uint64_t execed, bool before, int state, raddr runtime)
+{
+	pid_t parent = start(), pid = start();
+	const struct target *child;
+	struct tracker t;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	t.births = births_create();
+	assert_non_null(t.births);
+	note_exec(t.births, parent, execed);
+	if (before)
+		add_python(&t, parent, 0, 0x1000);
+	add_python(&t, parent, 100, 0x2000);
+	tracker_forked(&t, pid, parent, THREAD, 50);
+	child = targets_find(&t.targets, pid);
+	assert_non_null(child);
+	assert_int_equal(child->begun_ns, 50);
+	assert_int_equal(atomic_load(&child->state), state);
+	assert_int_equal(atomic_load(&child->forker), THREAD);
+	assert_int_equal(child->runtime, runtime);
+	assert_int_equal(t.n_searches, state == TARGET_PENDING);
+	births_destroy(t.births);
+	tracker_deinit(&t);
+	end(pid);
+	end(parent);
+}
+
+/* Another CPU's ring told before that the forker has become another program: the child is a copy of
+ * the one before, or looked at where nobody knows which that was. */
+static void forker_has_execed(void **state)
+{
+	forked_late(100, true, TARGET_PYTHON, 0x1000);
+	forked_late(100, false, TARGET_PENDING, 0);
+	forked_late(40, true, TARGET_PENDING, 0);
+}
+
 /* In a PID namespace of its own the forker numbers its threads differently; of one that is gone
  * nobody can tell. */
 static void forker_in_a_namespace(void **state)
@@ -587,6 +636,7 @@ int main(void)
 		cmocka_unit_test(child_that_ends),
 		cmocka_unit_test(leader_has_ended),
 		cmocka_unit_test(forker_has_ended),
+		cmocka_unit_test(forker_has_execed),
 		cmocka_unit_test(forker_in_a_namespace),
 		cmocka_unit_test(forker_is_not_known_yet),
 		cmocka_unit_test(exec_before_the_events),
