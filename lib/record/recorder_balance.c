@@ -10,9 +10,17 @@
 #include "record/recorder_int.h"
 #include "base/stats.h"
 
+/* True: what a process is told of its children is not expected, for they are no targets. Of a
+ * scope's it depends on the children (recorder_join.c). */
+static bool leaves_children(const struct recorder *r)
+{
+	return !r->o.follow && !r->o.scope;
+}
+
 /* What our own child has used, by its end as well: a zombie is no target any more. */
 static bool child_use(const struct recorder *r, struct proc_use *ret)
 {
+	struct cpu_ticks *all = leaves_children(r) ? &ret->own : &ret->children;
 	uint64_t a_second = (uint64_t)sysconf(_SC_CLK_TCK);
 	struct rusage u;
 
@@ -21,10 +29,10 @@ static bool child_use(const struct recorder *r, struct proc_use *ret)
 	if (getrusage(RUSAGE_CHILDREN, &u) < 0)
 		return false;
 	*ret = (struct proc_use){ 0 };
-	ret->children.user = (uint64_t)u.ru_utime.tv_sec * a_second +
-			     (uint64_t)u.ru_utime.tv_usec * a_second / 1000000;
-	ret->children.kernel = (uint64_t)u.ru_stime.tv_sec * a_second +
-			       (uint64_t)u.ru_stime.tv_usec * a_second / 1000000;
+	all->user = (uint64_t)u.ru_utime.tv_sec * a_second +
+		    (uint64_t)u.ru_utime.tv_usec * a_second / 1000000;
+	all->kernel = (uint64_t)u.ru_stime.tv_sec * a_second +
+		      (uint64_t)u.ru_stime.tv_usec * a_second / 1000000;
 	return true;
 }
 
@@ -94,6 +102,8 @@ static void note_ticks(struct recorder *r, bool first)
 	n = ticks_fill(row, n, use, rets);
 	if (r->o.child && !targets_find(t, r->o.pids[0]) && child_use(r, &row[n].use))
 		row[n++].pid = r->o.pids[0];
+	for (size_t i = 0; i < n && leaves_children(r); i++)
+		row[i].use.children = (struct cpu_ticks){ 0 };
 	ticks_look(&r->ticks, row, n);
 }
 

@@ -7,7 +7,7 @@
  * process had used before the recording and what was counted at looks before: that is owed.
  * Of one whose parent is no target, or does not wait, what it used since the last look is
  * missing; also of one whose parent has other children that are no targets, for what it is told of
- * these can't be told apart.
+ * these can't be told apart. Where no child is a target (--no-follow) nothing of that is looked at.
  */
 #ifndef TICKS_H
 #define TICKS_H

@@ -204,13 +204,11 @@ def test_an_ordinary_user_is_told_what_is_missing():
     return balance(run, spent_in(run)["user"] * 499)
 
 
-@harness.one_python
-@harness.each(how=["", "thread"])
-def test_who_slept_brings_no_time_from_before(py, how):
-    """Of children that had worked and sleep until they end: their parent's books hold all that they ever used."""
+def of_rested(py, how, *options):
+    """The recording of a process whose children had worked, and sleep until they end meanwhile."""
     harness.need_events_for_all()
     target = Target(py, "rested.py", 24, 0.1, *how.split(), extensions=())
-    record = Recorder("-p", target.pid, "-F", 499, "--events-on", "cpus", "-d", 2, "-o", "a.folded", "-v")
+    record = Recorder("-p", target.pid, *options, "-F", 499, "--events-on", "cpus", "-d", 2, "-o", "a.folded", "-v")
     record.attached()
     target.say("end")
     target.line("ENDED")
@@ -219,6 +217,18 @@ def test_who_slept_brings_no_time_from_before(py, how):
     before = 24 * 0.1 * 499
     check(run.n("uncounted") < before / 4, "uncounted, of %.0f from before: %s", before, run)
     return "%d uncounted, %d samples" % (run.n("uncounted"), run.n("samples"))
+
+
+@harness.one_python
+@harness.each(how=["", "thread"])
+def test_who_slept_brings_no_time_from_before(py, how):
+    """Their parent's books hold all that they ever used."""
+    return of_rested(py, how)
+
+
+@harness.one_python
+def test_who_is_not_followed_brings_no_time(py):
+    return of_rested(py, "", "--no-follow", "-e", "cpu-clock")
 
 
 @harness.one_python

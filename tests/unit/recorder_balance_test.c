@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * recorder_balance: from when on it is counted.
+ * recorder_balance: from when on it is counted, and what of it samples are expected of.
  */
 #include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -54,10 +59,134 @@ static void events_are_read_last(void **state)
 	targets_deinit(&r->tracker.targets);
 }
 
+/* A child of ours, with one that has used so many ticks and has ended. */
+struct parent {
+	pid_t pid;
+	int ask[2], told[2];
+};
+
+enum { TICKS = 20 };
+
+static void use_ticks(void)
+{
+	struct timespec used;
+
+	do
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	while (used.tv_sec * 100 + used.tv_nsec / 10000000 < TICKS);
+}
+
+/* Waits for its child when it is asked to, and then for its own end. */
+static _Noreturn void be_parent(const struct parent *p)
+{
+	siginfo_t info;
+	pid_t child;
+	char c = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child = fork();
+	if (child == 0) {
+		use_ticks();
+		_exit(0);
+	}
+	if (child < 0 || waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) < 0 ||
+	    write(p->told[1], &c, 1) != 1 || read(p->ask[0], &c, 1) != 1 ||
+	    waitpid(child, NULL, 0) != child || write(p->told[1], &c, 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static void await(const struct parent *p)
+{
+	char c;
+
+	assert_int_equal(read(p->told[0], &c, 1), 1);
+}
+
+static void start_parent(struct parent *p)
+{
+	assert_int_equal(pipe(p->ask), 0);
+	assert_int_equal(pipe(p->told), 0);
+	p->pid = fork();
+	if (p->pid == 0)
+		be_parent(p);
+	assert_true(p->pid > 0);
+	await(p);
+}
+
+static void end_parent(const struct parent *p)
+{
+	kill(p->pid, SIGKILL);
+	waitpid(p->pid, NULL, 0);
+	for (int i = 0; i < 2; i++) {
+		close(p->ask[i]);
+		close(p->told[i]);
+	}
+}
+
+/* A recording of @pid by a clock on CPUs. */
+static struct recorder *begin_clock(struct session *session, pid_t pid)
+{
+	struct recorder *r = calloc(1, sizeof(*r));
+	struct target *t = target_create(pid);
+
+	assert_non_null(r);
+	assert_non_null(t);
+	session->n_events = 1;
+	session->events[0].attr = (struct perf_event_attr){
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = 1000000,
+	};
+	r->session = r->attach.session = session;
+	r->plan.wide = true;
+	assert_int_equal(targets_init(&r->tracker.targets), 0);
+	assert_int_equal(targets_publish(&r->tracker.targets, &t, 1), 0);
+	return r;
+}
+
+static void end_clock(struct recorder *r)
+{
+	ticks_deinit(&r->ticks);
+	targets_deinit(&r->tracker.targets);
+	free(r);
+}
+
+/* The ticks that are expected of a process that waits for a child, which is no target. */
+static uint64_t told_of_child(bool follow)
+{
+	struct session session = { 0 };
+	struct recorder *r;
+	struct parent p;
+	uint64_t ret;
+
+	start_parent(&p);
+	r = begin_clock(&session, p.pid);
+	r->o.follow = follow;
+	recorder_begin_counting(r);
+	assert_int_equal(write(p.ask[1], "", 1), 1);
+	await(&p);
+	recorder_note_ticks(r);
+	ret = r->ticks.used.user + r->ticks.used.kernel;
+	end_clock(r);
+	end_parent(&p);
+	return ret;
+}
+
+/* A child that is followed would be a target, whose time from before is owed; of others nothing
+ * counts. */
+static void children_that_are_no_targets(void **state)
+{
+	assert_true(told_of_child(true) > TICKS / 2);
+	assert_true(told_of_child(false) < TICKS / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_are_read_last),
+		cmocka_unit_test(children_that_are_no_targets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
