@@ -186,6 +186,9 @@ static struct book book_of(const struct recorder *r, size_t e)
 		b.seen += atomic_load(&r->config.slots[i].seen[e].n);
 		b.stands_for += atomic_load(&r->config.slots[i].seen[e].period);
 	}
+	/* What the threads that -t names have used of their process's time nobody tells. */
+	if (runs_for_others(r, a) && r->o.n_tids)
+		b.counted = b.stands_for;
 	return b;
 }
 

@@ -182,11 +182,40 @@ static void children_that_are_no_targets(void **state)
 	assert_true(told_of_child(false) < TICKS / 2);
 }
 
+/* Of a clock on CPUs with 10 samples of a ms each, beside a second that the process has used. */
+static uint64_t uncounted_of(size_t n_tids)
+{
+	struct recorder_summary summary = { 0 };
+	struct session session = { 0 };
+	struct stats stats = { 0 };
+	struct cpu_slot slot = { 0 };
+	struct recorder *r = begin_clock(&session, getpid());
+
+	session.stats = &stats;
+	r->o.n_tids = n_tids;
+	r->config.slots = &slot;
+	r->config.n_slots = 1;
+	r->ticks.used.user = (uint64_t)sysconf(_SC_CLK_TCK);
+	atomic_store(&slot.seen[0].n, 10);
+	atomic_store(&slot.seen[0].period, 10 * session.events[0].attr.sample_period);
+	recorder_balance(r, &summary);
+	end_clock(r);
+	return summary.uncounted;
+}
+
+/* The scheduler tells what a process has used, not which of its threads. */
+static void threads_that_are_named(void **state)
+{
+	assert_int_equal(uncounted_of(0), 990);
+	assert_int_equal(uncounted_of(1), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_are_read_last),
 		cmocka_unit_test(children_that_are_no_targets),
+		cmocka_unit_test(threads_that_are_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
