@@ -404,6 +404,12 @@ static bool unsettled(const struct tracker *t)
 	return false;
 }
 
+/* True: nothing was learnt of it, and it is not about to become something. */
+static bool may_sleep(const struct search *s)
+{
+	return !s->fresh && tracker_state(s->target) == TARGET_PENDING;
+}
+
 /* A look at it takes long, as where it has many maps: it waits until the process runs. */
 static void sleep_on(struct search *s)
 {
@@ -425,6 +431,6 @@ void tracker_settle(struct tracker *t)
 		    fds[0].revents)
 			eventfd_read(t->kick, &n);
 	for (size_t i = 0; i < t->n_searches; i++)
-		if (!t->searches[i].fresh)
+		if (may_sleep(&t->searches[i]))
 			sleep_on(&t->searches[i]);
 }

@@ -285,6 +285,41 @@ static void short_of_descriptors(void **state)
 	end(pid);
 }
 
+/* True: a descendant that was looked at once, and is to be again, waits until it runs. @state: what
+ * that look told. */
+static bool sleeps_on(int state)
+{
+	pid_t pid = start();
+	struct target *target;
+	struct tracker t;
+	bool asleep;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	target = tracker_add(&t, pid, 0);
+	assert_non_null(target);
+	atomic_store(&target->state, state);
+	assert_int_equal(tracker_search(&t, target, false), 0);
+	t.searches[0].tries = 1;
+	t.searches[0].next_ns = UINT64_MAX;
+	tracker_settle(&t);
+	asleep = target->asleep;
+	tracker_run(&t);
+	assert_int_equal(t.n_searches, !asleep);
+	tracker_deinit(&t);
+	end(pid);
+	return asleep;
+}
+
+/* An interpreter may be mapped in it that never begins: nobody asks for another look then, so it is
+ * told now what it has mapped. */
+static void settled_and_known(void **state)
+{
+	assert_true(sleeps_on(TARGET_PENDING));
+	assert_false(sleeps_on(TARGET_STARTING));
+	assert_false(sleeps_on(TARGET_NOPYTHON));
+	assert_false(sleeps_on(TARGET_PYTHON));
+}
+
 /* Where no thread can be made to look, it is tried again, but not at once. */
 static void short_of_threads(void **state)
 {
@@ -639,6 +674,7 @@ int main(void)
 		cmocka_unit_test(forker_has_execed),
 		cmocka_unit_test(forker_in_a_namespace),
 		cmocka_unit_test(forker_is_not_known_yet),
+		cmocka_unit_test(settled_and_known),
 		cmocka_unit_test(exec_before_the_events),
 		cmocka_unit_test(one_users_processes_hang),
 		cmocka_unit_test(one_process_hangs_many_times),
