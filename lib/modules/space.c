@@ -122,20 +122,42 @@ static void space_exec(struct spaces *s, const struct side *side)
 	sp->whole = nothing_lost(s);
 }
 
+/* True: other threads run on where the main one has ended. */
+static bool runs_on(const struct space *ended)
+{
+	enum proc_memory memory;
+
+	return ended->since_ns && !ended->of->elsewhere &&
+	       proc_tgid_memory(ended->pid, &memory) == ended->pid &&
+	       memory == PROC_OTHERS_MEMORY && proc_was_there(ended->pid, ended->since_ns);
+}
+
+/* Where one more that has ended is kept. One that runs on gives way only to as many others. */
+static struct space **place_of_ended(struct spaces *s)
+{
+	struct space **kept;
+	int left = SPACE_ENDED;
+
+	do
+		kept = &s->ended[s->n_ended++ % SPACE_ENDED];
+	while (*kept && --left && runs_on(*kept));
+	return kept;
+}
+
 /* At its end a process works on in the kernel, and is sampled there; and it may be its main
  * thread alone that has ended. */
 static void space_end(struct spaces *s, pid_t pid, uint64_t time)
 {
-	struct space *gone = space_take(s, pid), **kept = &s->ended[s->n_ended % SPACE_ENDED];
+	struct space *gone = space_take(s, pid), **kept;
 
 	if (!gone || gone->n > SPACE_ENDED_MAPS) {
 		space_free(gone);
 		return;
 	}
+	kept = place_of_ended(s);
 	space_free(*kept);
 	gone->ended_ns = time;
 	*kept = gone;
-	s->n_ended++;
 }
 
 /* The first map that ends above @addr; @n where there is none. */

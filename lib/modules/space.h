@@ -52,8 +52,8 @@ enum {
 struct spaces {
 	struct space *bucket[SPACE_BUCKETS];
 	size_t n;
-	/* Those whose main threads ended last, until a record tells of another process or program of
-	 * that number; or NULL. */
+	/* Those whose main threads ended last, and those of them whose other threads run on, until a
+	 * record tells of another process or program of that number; or NULL. */
 	struct space *ended[SPACE_ENDED];
 	size_t n_ended;
 	size_t map_bytes, max_map_bytes; /* of all processes' maps; the latter 0: no bound */

@@ -5,10 +5,15 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "unit.h"
 #include "base/base.h"
@@ -494,6 +499,87 @@ static void map_when(struct spaces *s, pid_t pid, uint64_t addr, uint64_t time)
 	side.u.mmap.addr = addr, side.u.mmap.len = PAGE, side.u.mmap.prot = PROT_EXEC;
 	side.u.mmap.path = "//anon";
 	spaces_side(s, &side);
+}
+
+static void *rest(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* A process of ours with another thread. */
+static pid_t without_its_main_thread(void)
+{
+	pid_t pid = fork();
+	pthread_t thread;
+
+	if (pid == 0) {
+		alarm(60);
+		if (pthread_create(&thread, NULL, rest, NULL) == 0)
+			syscall(SYS_exit, 0);
+		_exit(1);
+	}
+	assert_true(pid > 0);
+	while (!proc_outliver(pid))
+		usleep(100);
+	return pid;
+}
+
+/* As many others end as there is room for. */
+static void others_end(struct spaces *s)
+{
+	enum { NOBODY = 1 << 23 }; /* no number of the kernel's */
+
+	for (pid_t pid = NOBODY; pid < NOBODY + SPACE_ENDED; pid++) {
+		struct side end = side_of(SIDE_EXIT, pid, pid);
+
+		map_when(s, pid, 0, now_ns());
+		spaces_side(s, &end);
+	}
+	assert_non_null(spaces_find(s, NOBODY + SPACE_ENDED - 1));
+}
+
+/* Not before all of it has ended. */
+static void who_runs_on_keeps_its_maps(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	pid_t pid = without_its_main_thread();
+	struct side end = side_of(SIDE_EXIT, pid, pid);
+
+	map_when(s, pid, 0, now_ns());
+	spaces_side(s, &end);
+	others_end(s);
+	others_end(s);
+	assert_non_null(spaces_find(s, pid));
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	others_end(s);
+	others_end(s);
+	assert_null(spaces_find(s, pid));
+	spaces_destroy(s);
+}
+
+/* Where all that are kept run on there is room for one more all the same. */
+static void more_run_on_than_there_is_room_for(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	pid_t pid[SPACE_ENDED + 1];
+
+	for (int i = 0; i <= SPACE_ENDED; i++) {
+		struct side end;
+
+		pid[i] = without_its_main_thread();
+		end = side_of(SIDE_EXIT, pid[i], pid[i]);
+		map_when(s, pid[i], 0, now_ns());
+		spaces_side(s, &end);
+		assert_non_null(spaces_find(s, pid[i]));
+	}
+	for (int i = 0; i <= SPACE_ENDED; i++) {
+		kill(pid[i], SIGKILL);
+		assert_int_equal(waitpid(pid[i], NULL, 0), pid[i]);
+	}
+	spaces_destroy(s);
 }
 
 /* Maps below all others, each of which moves these: of a process that has many some a second
@@ -1286,6 +1372,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(many_processes),
 		cmocka_unit_test(a_threads_end_ends_no_process),
 		cmocka_unit_test(maps_of_who_has_ended),
+		cmocka_unit_test(who_runs_on_keeps_its_maps),
+		cmocka_unit_test(more_run_on_than_there_is_room_for),
 		cmocka_unit_test(room_for_who_is_there_again),
 		cmocka_unit_test(files_of_who_is_gone),
 		cmocka_unit_test(many_maps),
