@@ -576,6 +576,7 @@ static void more_run_on_than_there_is_room_for(void **state)
 		assert_non_null(spaces_find(s, pid[i]));
 	}
 	for (int i = 0; i <= SPACE_ENDED; i++) {
+		assert_true(proc_outliver(pid[i]));
 		kill(pid[i], SIGKILL);
 		assert_int_equal(waitpid(pid[i], NULL, 0), pid[i]);
 	}
