@@ -11,6 +11,8 @@ BESIDE = True
 NAME_BYTES = 127
 BAD = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 WHOSE_END = re.compile(r"^\[\d+ tasks (ended before they were|could not be) read", re.M)
+# Those that link who is cancelled, while it goes on in what it awaits, to no other frame (EXACTNESS.md): its stack is cut.
+THROWS_UNLINKED = re.compile(r"(debian)?3\.9(\..*)?|3\.10\.[0-5]")
 HEADER = re.compile(r'Task(?: "(.*)")? \((\w+)\): coroutine (.*)')
 
 
@@ -72,7 +74,7 @@ def test_tasks_that_move_are_whole(py):
     still = [task for task in true_tasks(py, target) if task[1] == "waiting" and task[2] != "outer"]
     target.say("go")
     target.line("CHURNS")
-    looks = seen = moved = cut = 0
+    looks = seen = moved = 0
     end = time.monotonic() + 30
     while looks < 4 or (time.monotonic() < end and moved < 4):
         looks += 1
@@ -84,14 +86,12 @@ def test_tasks_that_move_are_whole(py):
         for name, state, coroutine, frames in tasks:
             check(coroutine != "[unknown]", "a task of no coroutine: %s %s", name, state)
             if state == "running" and frames != ["[torn]"]:
-                cut += frames[-1] == "[truncated]"  # it was told that there may be more: it moved while it was read
-                known = frames[:-1] if frames[-1] == "[truncated]" else frames
+                known = frames[:-1] if frames[-1] == "[truncated]" and THROWS_UNLINKED.fullmatch(py.tag) else frames
                 check(known and known[-1][0] == coroutine, "%s runs %s", coroutine, frames)
             if coroutine == "nap":
                 seen += 1
                 moved += state == "waiting" and frames != ["[torn]"]
                 check(is_nap(frames) or frames == ["[torn]"] or state != "waiting", "a nap at %s", frames)
-    harness.rare(cut, 1, "%d of %d looks at a task that runs are cut", cut, looks)
     enough(moved >= 4, "%d of %d tasks that move were seen waiting, in %d looks", moved, seen, looks)
 
 
