@@ -183,7 +183,7 @@ raddr place_innermost(struct pystack *p, const struct pystack_target *t, raddr t
 	return next_shim(p, t, frame, INNERMOST_MAX, &last, &end);
 }
 
-/* Do the frames that were walked lead into one another? */
+/* True: the frames that were walked lead into one another. */
 static bool is_circle(const struct pystack *p, const struct pywalk *w)
 {
 	bool met = false;
