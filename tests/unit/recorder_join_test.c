@@ -2,11 +2,8 @@
  *
  * recorder_join: a process that fits a scope and can't have events is left out altogether.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -16,6 +13,8 @@
 #include "record/recorder_int.h"
 #include "sys/proc.h"
 #include "targets/joins.h"
+
+#include "sleeper.h"
 
 /* In the place of joins.c: who joins next. */
 struct joins {
@@ -85,14 +84,8 @@ static int seize(void *arg, pid_t tid, struct err *err)
 
 static pid_t start(void)
 {
-	pid_t pid = fork();
+	pid_t pid = sleeper_start();
 
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	assert_true(pid > 0);
 	while (proc_state(pid, pid) != 'S')
 		usleep(100);
 	return pid;
@@ -131,8 +124,7 @@ static int teardown(void **state)
 	attach_deinit(&f->r.attach);
 	tracker_deinit(&f->r.tracker);
 	queue_deinit(&f->r.own);
-	kill(f->pid, SIGKILL);
-	waitpid(f->pid, NULL, 0);
+	sleeper_end(f->pid);
 	free(f);
 	return 0;
 }

@@ -3,12 +3,8 @@
  * recorder_start: what targets are is told as of a moment before there were events, for a child that
  * is forked while the recording begins is a copy of what its parent was told to be by then.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "unit.h"
 #include "base/clock.h"
@@ -19,6 +15,8 @@
 #include "targets/joins.h"
 #include "targets/scope.h"
 #include "targets/tracker_int.h"
+
+#include "sleeper.h"
 
 /* In the place of joins.c: events are open, and nothing is announced yet. */
 struct joins {
@@ -107,25 +105,6 @@ static int take_sample(struct sink *s, const struct sample *smp, const struct st
 	return 0;
 }
 
-static pid_t start(void)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	assert_true(pid > 0);
-	return pid;
-}
-
-static void end(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-}
-
 /* All events count on CPUs, of which there is none, so that none has to be opened. */
 static struct recorder *make_recorder(struct fix *f)
 {
@@ -168,8 +147,8 @@ static int setup(void **state)
 	};
 	f->scope.all = true;
 	f->sink = (struct sink){ .ops = &ops, .priv = f };
-	f->pid = start();
-	f->joins.found = start();
+	f->pid = sleeper_start();
+	f->joins.found = sleeper_start();
 	f->r = make_recorder(f);
 	f->joins.t = &f->r->tracker;
 	assert_non_null(tracker_add(&f->r->tracker, f->pid, 0));
@@ -182,8 +161,8 @@ static int teardown(void **state)
 	struct fix *f = *state;
 
 	recorder_destroy(f->r);
-	end(f->pid);
-	end(f->joins.found);
+	sleeper_end(f->pid);
+	sleeper_end(f->joins.found);
 	free(f);
 	return 0;
 }

@@ -18,6 +18,8 @@
 #include "base/clock.h"
 #include "capture/seize.h"
 
+#include "sleeper.h"
+
 enum { OPTIONS = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC, NOBODY = 1 << 30 };
 enum { EACH_NS = 100000000 }; /* those in an exec are looked at again */
 
@@ -118,8 +120,7 @@ static void one_that_is_ours_already(void **state)
 	assert_int_equal(seizer_seize(*state, pid, &err), 0);
 	kernel.code = ESRCH;
 	assert_int_equal(seizer_seize(*state, pid, &err), -ESRCH);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	sleeper_end(pid);
 }
 
 static void one_that_has_ended(void **state)
@@ -138,24 +139,11 @@ static void one_that_has_ended(void **state)
 	assert_string_equal(err.text, "");
 }
 
-/* Until it is killed. */
-static pid_t one_that_waits(void)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	return pid;
-}
-
 static void one_that_may_not_be_had(void **state)
 {
 	struct err err = { 0 };
 	char want[64];
-	pid_t pid = one_that_waits();
+	pid_t pid = sleeper_start();
 
 	kernel.code = EACCES;
 	snprintf(want, sizeof(want), "not permitted to trace thread %d (%s): ", pid,
@@ -163,8 +151,7 @@ static void one_that_may_not_be_had(void **state)
 	assert_int_equal(seizer_seize(*state, pid, &err), -EPERM);
 	assert_memory_equal(err.text, want, strlen(want));
 	assert_int_equal(seizer_next(*state), 0); /* nor is it tried again */
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	sleeper_end(pid);
 }
 
 /* A process called "debugger" that traces another; which one, by @to. */
@@ -272,12 +259,11 @@ static void later(void **state)
 static void one_that_ended_meanwhile_is_told(void **state)
 {
 	struct err err = { 0 };
-	pid_t pid = one_that_waits();
+	pid_t pid = sleeper_start();
 
 	kernel.hangs = UINT_MAX;
 	assert_int_equal(seizer_seize(*state, pid, &err), -EAGAIN);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	sleeper_end(pid);
 	assert_int_equal(seizer_next(*state), pid);
 	assert_int_equal(seizer_next(*state), 0);
 }
