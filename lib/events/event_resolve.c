@@ -39,7 +39,29 @@ static const char *base_of(const struct perf_spec *s, char ret[256])
 	return ret;
 }
 
-static int resolve_word(const struct work *w, struct perf_spec *s, struct err *err)
+/* Looked for when an event may depend on it: that takes a system call for each PMU. */
+static size_t kinds_of_core(struct work *w)
+{
+	if (!w->counted)
+		w->n_cores = pmu_cores(w->devices, w->core);
+	w->counted = true;
+	return w->n_cores;
+}
+
+/* The PMU of one kind of core counts on that one; others have its code for another event. */
+static int resolve_pfm(struct work *w, const char *name, struct perf_spec *s)
+{
+	int r = pfm_resolve(name, s);
+
+	for (size_t c = 0; r == 0 && c < kinds_of_core(w); c++)
+		if (s->type == w->core[c].type) {
+			s->some_cpus = true;
+			s->cpus = w->core[c].cpus;
+		}
+	return r;
+}
+
+static int resolve_word(struct work *w, struct perf_spec *s, struct err *err)
 {
 	char word[256], text[500];
 	struct nearest near = { .want = base_of(s, word) };
@@ -50,7 +72,7 @@ static int resolve_word(const struct work *w, struct perf_spec *s, struct err *e
 
 	if (r != -ENOENT)
 		return r;
-	r = pfm_resolve(word, s);
+	r = resolve_pfm(w, word, s);
 	if (r == 0)
 		return 0;
 	for (size_t i = 0; (name = perf_names_at(i, &type, &config)); i++)
@@ -79,7 +101,7 @@ static int usdt_in_group(const struct perf_spec *s, struct err *err)
 	return err_set(err, -EINVAL, "event '%s': a USDT probe can't be in a group", s->name);
 }
 
-static int resolve_one(const struct work *w, struct perf_spec *s, struct err *err)
+static int resolve_one(struct work *w, struct perf_spec *s, struct err *err)
 {
 	const char *events;
 	char base[256];
@@ -91,7 +113,7 @@ static int resolve_one(const struct work *w, struct perf_spec *s, struct err *er
 	case PERF_KIND_PMU:
 		return resolve_terms(w, s, err);
 	case PERF_KIND_TRACEPOINT:
-		if (pfm_resolve(base_of(s, base), s) == 0) /* EVENT:UNIT */
+		if (resolve_pfm(w, base_of(s, base), s) == 0) /* EVENT:UNIT */
 			return 0;
 		events = tracefs_events(err);
 		return events ? tracefs_resolve(events, s, err) : err->code;
@@ -176,15 +198,6 @@ static bool put_on_core(const struct work *w, struct perf_spec *s, const struct 
 	s->some_cpus = true;
 	s->cpus = c->cpus;
 	return true;
-}
-
-/* Looked for when an event may depend on it: that takes a system call for each PMU. */
-static size_t kinds_of_core(struct work *w)
-{
-	if (!w->counted)
-		w->n_cores = pmu_cores(w->devices, w->core);
-	w->counted = true;
-	return w->n_cores;
 }
 
 /* Some kind of core has this word. */

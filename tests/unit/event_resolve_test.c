@@ -79,6 +79,7 @@ static const struct {
 	{ "made::RETIRED:ANY", PERF_TYPE_RAW, 0x1c0 },
 	{ "made::RETIRED:ANY:u=1", PERF_TYPE_RAW, 0x1c0, true },
 	{ "RETIRED", PERF_TYPE_RAW, 0xc0 },
+	{ "atom::RETIRED:ANY", 10, 0x2c0 },
 	{ "made:a_tracepoint", PERF_TYPE_TRACEPOINT, 77 },
 	{ "perf::made:a_tracepoint", PERF_TYPE_TRACEPOINT, 77 },
 };
@@ -425,7 +426,8 @@ static void names_of_pfm(void **state)
 
 	begin(plain, ARRAY_SIZE(plain));
 	assert_int_equal(resolve("L1D:READ,RETIRED:ANY,made::RETIRED:ANY,made::RETIRED:ANY:u=1,"
-				 "RETIRED,made:a_tracepoint,perf::made:a_tracepoint",
+				 "RETIRED,atom::RETIRED:ANY,made:a_tracepoint,"
+				 "perf::made:a_tracepoint",
 				 s, 8, &n, &err),
 			 0);
 	assert_int_equal(n, ARRAY_SIZE(of_pfm));
@@ -437,6 +439,28 @@ static void names_of_pfm(void **state)
 		assert_int_equal(s[i].each, s[i].type == PERF_TYPE_TRACEPOINT);
 		assert_true(s[i].user == of_pfm[i].exclude_kernel && !s[i].kernel);
 	}
+	end();
+}
+
+/* On a hybrid machine the type says of which kind of core they are: there alone they count. */
+static void names_of_pfm_hybrid(void **state)
+{
+	struct perf_spec s[8];
+	struct err err;
+	size_t n;
+
+	begin(hybrid, ARRAY_SIZE(hybrid));
+	assert_int_equal(resolve("made::RETIRED:ANY,RETIRED,atom::RETIRED:ANY,L1D:READ", s, 8, &n,
+				 &err),
+			 0);
+	assert_int_equal(n, 5);
+	on_kind(&s[0], 4, "made::RETIRED:ANY", (size_t)-1);
+	on_kind(&s[1], 4, "RETIRED", (size_t)-1);
+	on_kind(&s[2], 10, "atom::RETIRED:ANY", (size_t)-1);
+	assert_true(s[0].config == 0x1c0 && s[2].config == 0x2c0);
+	/* Generic events are had by each. */
+	assert_true(s[3].type == PERF_TYPE_HW_CACHE && s[3].config == 10ull << 32);
+	assert_true(s[4].type == PERF_TYPE_HW_CACHE && s[4].config == 4ull << 32);
 	end();
 }
 
@@ -499,7 +523,9 @@ int main(void)
 		cmocka_unit_test(nearest_names), cmocka_unit_test(own_terms),
 		cmocka_unit_test(hybrid_groups_of_words),
 		cmocka_unit_test(hybrid_groups_of_a_pmu),
-		cmocka_unit_test(names_of_pfm),	 cmocka_unit_test(modifiers_of_pfm),
+		cmocka_unit_test(names_of_pfm),
+		cmocka_unit_test(names_of_pfm_hybrid),
+		cmocka_unit_test(modifiers_of_pfm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
