@@ -7,12 +7,16 @@
 #include "modules/codefile.h"
 #include "remote/fetch.h"
 #include "stacks/jitted.h"
+#include "unwind/expr.h"
 #include "unwind/step.h"
 
 enum {
 	MAX_FRAMES = 4096,
 	MAX_RUNS = 16,
-	MAX_LOOKS = 2048, /* at words of one stack that are addresses of code */
+	MAX_LOOKS = 2048, /* at words of one stack that are addresses of code, or of frames */
+	MAX_SAVED = 6, /* registers that a callee saves behind its return address */
+	MAX_LOOP_BYTES = 1 << 16, /* of a frame of the evaluation loop */
+	CALL_BYTES = 8,
 	CODE_MS = 20,
 	CODE_HANGS_NS = 100000000, /* then others' code is read */
 	MOST_LEFT = 64,		   /* reads that hang; then no code is read any more */
@@ -44,7 +48,7 @@ struct unwinding {
 	struct native *n;
 	const struct native_input *in;
 	uint32_t n_frames, n_runs; /* in the scratch memory of @n */
-	uint32_t n_looks;	   /* at words that are addresses of code */
+	uint32_t n_looks;	   /* up to MAX_LOOKS */
 	bool search_ended;	   /* there were more of these than are looked at */
 	bool code_hangs;
 };
@@ -186,14 +190,67 @@ void native_regs(struct unwind_regs *ret, uint64_t pc, uint64_t sp)
 	ret->r[arch_host->dwarf_sp] = sp;
 }
 
-/* True: the function of @regs owns @at. */
-static bool owns(struct unwinding *u, const struct unwind_regs *regs, uint64_t at)
+/* The frame of @regs is @two[0], its caller's @two[1], whose end is *@end. True: the first
+ * owns @at. */
+static bool owns(struct unwinding *u, const struct unwind_regs *regs, uint64_t at,
+		 struct unwind_frame two[2], enum unwind_end *end)
 {
-	struct unwind_frame two[2];
 	struct unwind_stack s = { .frame = two, .cap = 2 };
 
 	unwinder_stack(u->n->unwinder, u->in->pid, regs, &u->in->mem, NULL, NULL, &s);
+	*end = s.end;
 	return s.n > 1 && two[0].sp <= at && at < two[0].cfa;
+}
+
+/* True: if @fp is its frame pointer, the function of @regs owns @at, and was called by what has
+ * rules. */
+static bool owns_by(struct unwinding *u, struct unwind_regs regs, uint64_t fp, uint64_t at)
+{
+	unsigned char before[CALL_BYTES];
+	struct unwind_frame two[2];
+	enum unwind_end end;
+
+	u->n_looks++;
+	regs.r[arch_host->dwarf_fp] = fp;
+	regs.have |= (uint64_t)1 << arch_host->dwarf_fp;
+	if (!owns(u, &regs, at, two, &end) || end == UNWIND_NO_CFI || end == UNWIND_NO_MAP)
+		return false;
+	return read_code(u, two[1].pc - CALL_BYTES, before, CALL_BYTES) < 0 ||
+	       unwind_is_call(arch_host, before, CALL_BYTES);
+}
+
+/* The frame pointer of the loop, which the word at @at returns to: its callee saves it next to
+ * that word, among few other registers. Two values that may be it tell nothing. */
+static bool take_fp(struct unwinding *u, uint64_t at, uint64_t anchor,
+		    struct unwind_regs *regs)
+{
+	uint64_t found = 0, fp;
+
+	for (unsigned i = 1; i <= MAX_SAVED; i++) {
+		if (!unwind_word(&u->in->mem, at - 8 * i, &fp, NULL) || fp == found ||
+		    fp <= anchor || fp - anchor > MAX_LOOP_BYTES || fp % 16 != 0 ||
+		    !owns_by(u, *regs, fp, anchor))
+			continue;
+		if (found)
+			return false;
+		found = fp;
+	}
+	regs->r[arch_host->dwarf_fp] = found;
+	regs->have |= (uint64_t)1 << arch_host->dwarf_fp;
+	return found;
+}
+
+/* True: @regs, which the word at @at returns to, are of a frame that owns @anchor. On aarch64
+ * its frame pointer is known already. */
+static bool is_around(struct unwinding *u, uint64_t at, uint64_t anchor,
+		      struct unwind_regs *regs)
+{
+	struct unwind_frame two[2];
+	enum unwind_end end;
+
+	return owns(u, regs, anchor, two, &end) ||
+	       (end == UNWIND_NO_REG && !arch_host->frame_record &&
+		take_fp(u, at, anchor, regs));
 }
 
 static const struct unwind_piece *piece_with(const struct unwinding *u, uint64_t at)
@@ -226,12 +283,13 @@ static bool find_again(struct unwinding *u, uint64_t from, uint64_t anchor,
 		call = regs->pc - 1;
 		if (!space_at(sp, call))
 			continue;
-		if (u->n_looks == MAX_LOOKS) {
+		if (u->n_looks >= MAX_LOOKS) {
 			u->search_ended = true;
 			return false;
 		}
 		u->n_looks++;
-		if (symbolize_is_eval(u->n->symbols, u->in->pid, call) && owns(u, regs, anchor))
+		if (symbolize_is_eval(u->n->symbols, u->in->pid, call) &&
+		    is_around(u, at, anchor, regs))
 			return true;
 	}
 	return false;

@@ -709,6 +709,252 @@ static void greenlets_without_python(void **state)
 	assert_int_equal(0, rmdir(path));
 }
 
+/* ---- A loop that has a frame pointer ---- */
+
+/* How an evaluation loop calls, and what is found from there. */
+struct live {
+	void (*callee)(struct live *l);
+	uint64_t fp, anchor; /* the frame pointer, and a word of the frame */
+	uint64_t back;	     /* where the callee returns to */
+	uint64_t outer[2];   /* where the loop returns to, and what called it */
+	struct native_stack s;
+};
+
+void live_loop(struct live *l) __asm__("_PyEval_EvalFrameDefault.live");
+void live_third(struct live *l);
+
+/* The frame's address makes each compiler use a frame pointer, whatever its flags are; the
+ * registers are saved right below. */
+__attribute__((__noinline__)) void live_loop(struct live *l)
+{
+	l->fp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+	l->anchor = l->fp - 8;
+	l->outer[0] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+	/* As in the loop, what a callee saves are its own values, not its caller's. */
+	__asm__ volatile("xor %%ebx, %%ebx\nxor %%r12d, %%r12d\nxor %%r13d, %%r13d\n"
+			 "xor %%r14d, %%r14d\nxor %%r15d, %%r15d" ::
+				 : "rbx", "r12", "r13", "r14", "r15", "memory");
+	l->callee(l);
+	__asm__ volatile("" ::: "memory");
+}
+
+/* Assembly without unwind information that saves the frame pointer in a record; as gcc does
+ * where it has none; last of all; and not at all. */
+void saves_a_record(struct live *l);
+void saves_as_gcc(struct live *l);
+void saves_it_last(struct live *l);
+void saves_nothing(struct live *l);
+#define ASM_FUNCTION(name, code)                                   \
+	__asm__(".text\n.globl " name "\n.type " name ", @function\n" \
+		name ":\n" code "ret\n.size " name ", . - " name "\n")
+ASM_FUNCTION("saves_a_record", "push %rbp\nmov %rsp, %rbp\ncall live_third\npop %rbp\n");
+ASM_FUNCTION("saves_as_gcc", "push %r15\npush %r14\npush %r13\npush %r12\npush %rbp\n"
+			     "push %rbx\nsub $8, %rsp\ncall live_third\nadd $8, %rsp\n"
+			     "pop %rbx\npop %rbp\npop %r12\npop %r13\npop %r14\n"
+			     "pop %r15\n");
+ASM_FUNCTION("saves_it_last", "push %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+			      "push %rbp\nsub $8, %rsp\ncall live_third\nadd $8, %rsp\n"
+			      "pop %rbp\npop %r15\npop %r14\npop %r13\npop %r12\n"
+			      "pop %rbx\n");
+ASM_FUNCTION("saves_nothing", "sub $8, %rsp\ncall live_third\nadd $8, %rsp\n");
+
+/* It calls, too. */
+void bare_call(void);
+ASM_FUNCTION("bare_call", "call bare_call\n");
+
+static uint64_t outermost; /* on our stack */
+
+/* The stack from here on, with a break three frames further out. */
+static __attribute__((__noinline__)) void live_look(struct live *l)
+{
+	struct pystack_anchor anchor = { .at = l->anchor, .n = 1 };
+	struct unwind_regs regs;
+	uint64_t pc, sp;
+
+	__asm__ volatile("lea 0(%%rip), %0\nmov %%rsp, %1" : "=r"(pc), "=r"(sp));
+	native_regs(&regs, pc, sp);
+	regs.r[arch_host->dwarf_fp] = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+	regs.have |= 1 << arch_host->dwarf_fp;
+	l->s = native_stack(
+		native, &(struct native_input){
+				.pid = getpid(),
+				.time = now_ns(),
+				.regs = &regs,
+				.mem.piece[0] = { sp, { (void *)(uintptr_t)sp, outermost - sp } },
+				.anchor = &anchor,
+				.n_anchors = 1,
+				.n_python = 1,
+			});
+}
+
+static __attribute__((__noinline__)) void live_second(struct live *l)
+{
+	live_look(l);
+	__asm__ volatile("" ::: "memory");
+}
+
+__attribute__((__noinline__)) void live_third(struct live *l)
+{
+	live_second(l);
+	__asm__ volatile("" ::: "memory");
+}
+
+static void note_back(struct live *l)
+{
+	l->back = (uint64_t)(uintptr_t)__builtin_return_address(0);
+}
+
+/* Where calls of such a loop return to. */
+static uint64_t into_live_loop(void)
+{
+	struct live l = { .callee = note_back };
+
+	live_loop(&l);
+	return l.back;
+}
+
+static void check_live(const struct live *l, uint64_t back)
+{
+	const struct native_stack *s = &l->s;
+	const struct unwind_frame *f = &s->frame[s->item[5].i];
+
+	assert_int_equal(1, evals(s));
+	assert_int_equal(MERGE_END, s->item[4].kind);
+	assert_int_equal(UNWIND_NO_CFI, s->item[4].i);
+	assert_int_equal(MERGE_EVAL, s->item[5].kind);
+	assert_int_equal(back, f->pc);
+	assert_int_equal(l->fp + 16, f->cfa);
+	assert_int_equal(MERGE_PYTHON, s->item[6].kind);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(MERGE_NATIVE, s->item[7 + i].kind);
+		assert_int_equal(l->outer[i], f[1 + i].pc);
+	}
+	assert_false(f->guessed);
+}
+
+/* The loop's frame ends where its frame pointer tells, which its callee has saved. */
+static void a_frame_pointer(void **state)
+{
+	static void (*const callees[])(struct live *) = { saves_a_record, saves_as_gcc,
+							  saves_it_last, saves_nothing };
+	uint64_t back = into_live_loop();
+
+	for (size_t i = 0; i < ARRAY_SIZE(callees); i++) {
+		struct live l = { .callee = callees[i] };
+
+		l.outer[1] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+		live_loop(&l);
+		check_live(&l, back);
+	}
+}
+
+enum { AT = 100, OWNED = 102 };
+
+static uint64_t behind_a_call(void)
+{
+	return (uint64_t)(uintptr_t)&call_loop + 5;
+}
+
+/* Word AT returns into the loop, and word OWNED is in its frame. The word @below that one points
+ * to word @record, behind which is where the loop returns to. */
+static void draw_loop(size_t below, size_t record, uint64_t ret)
+{
+	for (size_t i = 0; i < WORDS; i++)
+		words[i] = 16;
+	words[AT] = into_live_loop();
+	words[AT - below] = SP + 8 * record;
+	words[record + 1] = ret;
+}
+
+static bool is_found(void)
+{
+	struct native_stack s = stack(OWNED - 1);
+
+	assert_false(s.search_ended);
+	return evals(&s) == 1;
+}
+
+static bool is_found_by(size_t below, size_t record, uint64_t ret)
+{
+	draw_loop(below, record, ret);
+	return is_found();
+}
+
+/* It is one of the six words that a callee may save, at an even place above what the frame holds,
+ * not too far. */
+static void where_a_frame_pointer_is(void **state)
+{
+	enum { FAR = OWNED + (1 << 16) / 8 };
+	struct native_stack s;
+
+	for (size_t below = 1; below < 10; below++)
+		assert_int_equal(below <= 6, is_found_by(below, 120, behind_a_call()));
+	for (size_t record = OWNED - 2; record < OWNED + 20; record++)
+		assert_int_equal(record > OWNED && record % 2 == 0,
+				 is_found_by(1, record, behind_a_call()));
+	assert_true(is_found_by(1, FAR, behind_a_call()));
+	assert_false(is_found_by(1, FAR + 2, behind_a_call()));
+	draw_loop(3, 120, behind_a_call());
+	s = stack(OWNED - 1);
+	assert_int_equal(SP + 8 * 122, s.frame[1].cfa);
+	assert_int_equal(behind_a_call(), s.frame[2].pc);
+}
+
+/* What called the loop is a call, as far as that can be read, in code that has rules. */
+static void who_calls_such_a_loop(void **state)
+{
+	assert_true(is_found_by(1, 120, behind_a_call()));
+	assert_false(is_found_by(1, 120, behind_a_call() + 1));
+	assert_false(is_found_by(1, 120, (uint64_t)(uintptr_t)&bare_call + 5));
+	assert_false(is_found_by(1, 120, 16));
+	assert_false(is_found_by(1, 120, 0));
+	map_more();
+	assert_false(is_found_by(1, 120, stands('M'))); /* code that nobody knows yet */
+	for (int i = 0; i < 100000 && drawn("ML", jitted).frame[0].cfa != SP + 16; i++)
+		usleep(100);
+	assert_true(is_found_by(1, 120, stands('M'))); /* a trampoline */
+	munmap(jit_page, 4096);
+}
+
+/* Of two words that may be it nobody knows which one it is. */
+static void one_frame_pointer(void **state)
+{
+	draw_loop(1, 120, behind_a_call());
+	words[AT - 2] = SP + 8 * 130;
+	assert_true(is_found()); /* nothing returns behind that one */
+	words[131] = behind_a_call();
+	assert_false(is_found());
+	words[AT - 2] = words[AT - 1];
+	assert_true(is_found());
+	words[AT - 1] = SP + 8 * 140;
+	assert_true(is_found());
+}
+
+/* @loops words lead into @loop, and before each but the first is one that may be it. True: they
+ * were too many. */
+static bool are_too_many(size_t loops, uint64_t loop)
+{
+	size_t n = 2 * loops;
+	struct native_stack s;
+
+	draw_loop(1, n + 10, 16);
+	for (size_t k = 0; k < n; k += 2) {
+		words[k] = loop;
+		words[k + 1] = SP + 8 * (n + 10);
+	}
+	s = stack(n + 1);
+	assert_int_equal(0, evals(&s));
+	return s.search_ended;
+}
+
+/* Each word that may be it is one that is looked at, where it is needed. */
+static void frame_pointers_end(void **state)
+{
+	assert_false(are_too_many(500, into_live_loop()));
+	assert_true(are_too_many(600, into_live_loop()));
+	assert_false(are_too_many(600, into_loop()));
+}
+
 #endif
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -726,9 +972,15 @@ int main(void)
 		TEST(lines_behind_a_gap),    TEST(ends_have_names),
 		TEST(no_way_behind_a_start), TEST(of_a_stripped_interpreter),
 		TEST(found_again_elsewhere), TEST(greenlets_without_python),
+		TEST(a_frame_pointer),	     TEST(where_a_frame_pointer_is),
+		TEST(who_calls_such_a_loop), TEST(one_frame_pointer),
+		TEST(frame_pointers_end),
 #endif
 	};
 
+#ifdef __x86_64__
+	outermost = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+#endif
 	/* The stacks made up here are x86-64's. 77: skipped. */
 	return arch_host == &arch_x86_64 ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }
