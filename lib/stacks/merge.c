@@ -171,6 +171,12 @@ static bool is_broken_before(const struct merge_input *in, uint32_t i)
 	return false;
 }
 
+/* Of an evaluation loop at frame @i. True: it is a handler, which the loop behind it called. */
+static bool is_handler(const struct merger *m, uint32_t i)
+{
+	return i + 1 < m->n_frames && m->in->hint[i + 1] == MERGE_IS_EVAL;
+}
+
 /* While greenlet switches it copies a C stack over that of the Python frames. Then behind its
  * own frames come those of either greenlet, with a loop that no activation stands in, or up to
  * a break. Up to 3.10 nothing tells. How many innermost frames are surely the thread's; all: it
@@ -189,7 +195,7 @@ static uint32_t switch_frames(const struct merger *m)
 	if (by_loops(in))
 		return own;
 	for (i = own; i < owner; i++)
-		if (in->hint[i] == MERGE_IS_EVAL || is_broken_before(in, i))
+		if ((in->hint[i] == MERGE_IS_EVAL && !is_handler(m, i)) || is_broken_before(in, i))
 			return own;
 	return i == owner && i < m->n_frames && is_broken_before(in, i) ? own : m->n_frames;
 }

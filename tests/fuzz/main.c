@@ -175,7 +175,7 @@ static const struct sum {
 } sums[] = {
 	{ "fuzz_decode", UINT64_MAX, 0x48691ae0662ee97c },
 	{ "fuzz_linetable", UINT64_MAX, 0x2df25001578cb72e },
-	{ "fuzz_native", UINT64_MAX, 0xb57ff26d19f4c687 },
+	{ "fuzz_native", UINT64_MAX, 0x8c85dabd751282b8 },
 	{ "fuzz_symbols", 1 << 0, 0xb3c62686fd3caaf0 },
 	{ "fuzz_unwind", 1 << 3, 0x11e2b1eb6ff3f75d },
 	{ "fuzz_walk", UINT64_MAX, 0x351a7be8cddbcd46 },

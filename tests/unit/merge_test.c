@@ -241,6 +241,11 @@ static void test_coroutine_switches(void **state)
 	(void)state;
 	check("nGGnnEnEn", "11", "nggnnE0nE1n"); /* not yet */
 	check("nGGnenEnEn", "11", "ngg!01");
+	check("nGGneEnEn", "11", "nggnnE0nE1n"); /* a handler that tail calls lead to */
+	check("nGGeEneEn", "11", "nggnE0nnE1n");
+	check("nGGneenEn", "1", "ngg!0"); /* another loop's */
+	check("nGGnee", "-1", "ngg!0");
+	check("nGGne En", "1", "ngg!0");
 	check("nGGn nEnEn", "11", "ngg!01");
 	check("nGG EnEn", "11", "ngg!01");
 	check("nGGnen", "-1", "ngg!0");
@@ -404,7 +409,8 @@ static uint32_t told_of_switch(const struct picture *p, const uint32_t *owner,
 	for (uint32_t a = p->in.n_anchors; a-- > 0;)
 		first = owner[a] != NOBODY ? owner[a] : first;
 	for (uint32_t i = end; i < first; i++)
-		mixed |= p->hint[i] == MERGE_IS_EVAL;
+		mixed |= p->hint[i] == MERGE_IS_EVAL &&
+			 (i + 1 == n_frames || p->hint[i + 1] != MERGE_IS_EVAL);
 	for (uint32_t r = 0; r < p->in.n_runs; r++)
 		mixed |= p->run[r].end != UNWIND_BOTTOM && p->run[r].to >= end &&
 			 p->run[r].to <= first && p->run[r].to < n_frames;

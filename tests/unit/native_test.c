@@ -709,6 +709,48 @@ static void greenlets_without_python(void **state)
 	assert_int_equal(0, rmdir(path));
 }
 
+/* A handler of a loop that calls those in tails. */
+int _TAIL_CALL_NOP(int n);
+__attribute__((__noinline__)) int _TAIL_CALL_NOP(int n)
+{
+	return n * 7 + 1;
+}
+
+/* Such a handler stands in the loop's place: greenlet, which it calls, switches nothing. */
+static void greenlets_of_a_tail_calling_loop(void **state)
+{
+	char path[] = "/tmp/native_test.XXXXXX/_greenlet.so", *dir = strrchr(path, '/');
+	struct pystack_anchor anchor = { .at = SP + 16, .n = 1 };
+	struct unwind_regs regs;
+	struct native_input in = { .pid = getpid(),
+				   .time = now_ns(),
+				   .regs = &regs,
+				   .mem.piece[0] = { SP, { (void *)words, 64 * 8 } },
+				   .anchor = &anchor,
+				   .n_anchors = 1,
+				   .n_python = 1 };
+	struct native_stack s;
+
+	*dir = '\0';
+	assert_non_null(mkdtemp(path));
+	*dir = '/';
+	memset(words, 0, 64 * 8);
+	native_regs(&regs, map_copy(path), SP);
+	words[0] = (uint64_t)(uintptr_t)&_TAIL_CALL_NOP + 1;
+	words[1] = into_loop();
+	words[2] = stands('I');
+	s = native_stack(native, &in);
+	assert_int_equal(SYMBOL_COROUTINE, s.symbol[0].kind);
+	assert_int_equal(SYMBOL_EVAL, s.symbol[1].kind);
+	assert_int_equal(MERGE_EVAL, s.item[2].kind);
+	assert_int_equal(into_loop(), s.frame[s.item[2].i].pc);
+	assert_int_equal(MERGE_PYTHON, s.item[3].kind);
+	assert_int_equal(5, s.n); /* and who called the loop */
+	assert_int_equal(0, unlink(path));
+	*dir = '\0';
+	assert_int_equal(0, rmdir(path));
+}
+
 /* ---- A loop that has a frame pointer ---- */
 
 /* How an evaluation loop calls, and what is found from there. */
@@ -974,7 +1016,7 @@ int main(void)
 		TEST(found_again_elsewhere), TEST(greenlets_without_python),
 		TEST(a_frame_pointer),	     TEST(where_a_frame_pointer_is),
 		TEST(who_calls_such_a_loop), TEST(one_frame_pointer),
-		TEST(frame_pointers_end),
+		TEST(frame_pointers_end),    TEST(greenlets_of_a_tail_calling_loop),
 #endif
 	};
 
