@@ -441,7 +441,7 @@ static void map_check(const struct space *sp, const struct space_map *m)
 		elfcache_check(sp->of->elfs, m->elf, &stamp);
 }
 
-/* Our own vdso is every process's: it is the kernel's. */
+/* Our own vdso is every process's of 64 bits: it is the kernel's. */
 static void vdso_give(struct spaces *s, struct elfcache_elf *e)
 {
 	const unsigned char *at = (const unsigned char *)getauxval(AT_SYSINFO_EHDR);
@@ -453,6 +453,15 @@ static void vdso_give(struct spaces *s, struct elfcache_elf *e)
 	memcpy(&eh, at, sizeof(eh));
 	n = eh.e_shoff + (size_t)eh.e_shnum * eh.e_shentsize;
 	elfcache_give_image(s->elfs, e, (struct bytes){ at, n });
+}
+
+/* What a map is known by. A process of 32 bits has another vdso, which lies where 64 bits' does
+ * not. */
+static const char *map_name(const struct spaces *s, const struct space_map *m, const char *path)
+{
+	bool ours = strcmp(path, "[vdso]") == 0 && (!s->elsewhere || s->same_kernel);
+
+	return ours && m->hi <= (uint64_t)1 << 32 ? "[vdso32]" : path;
 }
 
 static bool is_interpreter(const char *path)
@@ -556,6 +565,7 @@ static void side_mmap(struct spaces *s, struct side *side)
 	if (!sp->since_ns)
 		sp->since_ns = side->time;
 	if (keep) {
+		id.path = map_name(s, &m, id.path);
 		id.view = m.ino ? view_of(sp) : 0;
 		m.elf = space_elf(sp, &id);
 		if (!m.elf)

@@ -993,6 +993,36 @@ static void maps_with_files(void **state)
 	drop_root(root, "a");
 }
 
+/* Our own vdso is not that of a process of 32 bits, which lies below 4 GiB. */
+static void vdso_of_32_bits(void **state)
+{
+	static const struct {
+		uint64_t lo;
+		bool ours;
+	} rows[] = {
+		{ 0xf7f00000, false },	 { 0x7fff00000000, true }, { 0xffffe000, false },
+		{ 0xfffff000, true },	 { 0xf7f00000, false },
+	};
+	struct spaces *s = spaces_create(BYTES, 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct side side = side_of(SIDE_MMAP, (pid_t)i + 1, (pid_t)i + 1);
+		const struct space_map *m;
+		const struct space *sp;
+
+		side.u.mmap.addr = rows[i].lo, side.u.mmap.len = 0x2000;
+		side.u.mmap.prot = PROT_EXEC, side.u.mmap.path = "[vdso]";
+		spaces_side(s, &side);
+		sp = spaces_find(s, (pid_t)i + 1);
+		m = space_at(sp, rows[i].lo);
+		assert_int_equal(rows[i].ours, space_module(sp, m) != NULL);
+		assert_string_equal(rows[i].ours ? "[vdso]" : "[vdso32]",
+				    elfcache_path(m->elf));
+		assert_false(space_is_memory(m));
+	}
+	spaces_destroy(s);
+}
+
 /* Where the folder can't be opened there are no files, though this machine has one of that path. */
 static void no_other_root(void **state)
 {
@@ -1390,6 +1420,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(files_for_others),
 		cmocka_unit_test(files_of_strangers),
 		cmocka_unit_test(maps_with_files),
+		cmocka_unit_test(vdso_of_32_bits),
 		cmocka_unit_test(no_other_root),
 		cmocka_unit_test(no_descriptor_for_the_root),
 		cmocka_unit_test(bytes_of_files),
