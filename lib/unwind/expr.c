@@ -114,13 +114,14 @@ static void push_const(struct eval *e, unsigned op)
 
 static void push_reg(struct eval *e, uint64_t reg, int64_t off)
 {
-	/* x86-64 numbers its instruction pointer, as the return address's column. */
+	/* x86-64 numbers its instruction pointer, as the return address's column. Of what is not
+	 * among the general registers none is known, as the length of aarch64's vectors. */
 	if (reg == arch_host->dwarf_pc)
 		push(e, e->regs->pc + (uint64_t)off);
 	else if (reg < UNWIND_MAX_REGS && e->regs->have >> reg & 1)
 		push(e, e->regs->r[reg] + (uint64_t)off);
 	else
-		fail(e, reg < UNWIND_MAX_REGS ? UNWIND_NO_REG : UNWIND_BAD);
+		fail(e, UNWIND_NO_REG);
 }
 
 static void deref(struct eval *e, unsigned n)

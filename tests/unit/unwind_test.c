@@ -43,6 +43,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_bounds_of_expressions),
 		cmocka_unit_test(test_register_numbers),
+		cmocka_unit_test(test_lengths_of_vectors),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_rows_of_what_is_asked_for),
 		cmocka_unit_test(test_popped_register),
