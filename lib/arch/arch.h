@@ -80,6 +80,9 @@ struct arch {
 	 * bytes at @code are one. 0: they leave the return address alone. */
 	uint8_t plt_bytes, plt_pushed;
 	bool (*plt_stub)(const unsigned char *code);
+	/* The same of stubs that push nothing, as long. NULL: there are none. */
+	uint8_t plt_plain_first;
+	bool (*plt_plain)(const unsigned char *code);
 	/* What handlers of signals return to, in the vdso, if it has no unwind information;
 	 * and where above sp the kernel keeps the registers, in DWARF's order. */
 	uint32_t sigreturn[2];

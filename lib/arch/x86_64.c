@@ -48,6 +48,14 @@ static bool plt_stub(const unsigned char *code)
 	return code[0] == 0xff && code[1] == 0x25 && code[6] == 0x68 && code[11] == 0xe9;
 }
 
+/* mov $number,%r11d; jmp *slot(%rip); or behind endbr64 (mold, src/arch-x86-64.cc) */
+static bool plt_plain(const unsigned char *code)
+{
+	const unsigned char *at = memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0 ? code + 4 : code;
+
+	return at[0] == 0x41 && at[1] == 0xbb && at[6] == 0xff && at[7] == 0x25;
+}
+
 static const struct arch_trampoline trampolines[] = {
 	/* 3.12, 3.13: sub $8,%rsp; call *%rcx; add $8,%rsp; ret */
 	{ 11,
@@ -103,6 +111,8 @@ const struct arch arch_x86_64 = {
 	.plt_bytes = 16,
 	.plt_pushed = 11,
 	.plt_stub = plt_stub,
+	.plt_plain_first = 32,
+	.plt_plain = plt_plain,
 	.pthread_tid = { 720, 48 },
 	.pc_bits = UINT64_MAX,
 	.nop = 0x00401f0f, /* nopl 0(%rax) */

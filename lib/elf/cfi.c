@@ -410,7 +410,7 @@ static int functions_add_known(struct functions *all, const struct arch *arch,
 	int r = 0;
 
 	if (s->plt_lo && !functions_told(all, s->plt_lo))
-		r = functions_push(all, s->plt_lo, s->plt_hi, 0, ROWS_PLT);
+		r = functions_push(all, s->plt_lo, s->plt_hi, s->plt_plain, ROWS_PLT);
 	if (r == 0 && s->sigreturn)
 		r = functions_push(all, s->sigreturn - 4, end, 0, ROWS_SIGRETURN);
 	return r;
@@ -460,7 +460,7 @@ int cfi_compile(struct unwind_table **ret, const struct arch *arch,
 	if (!m.t)
 		return r;
 	if (f->from == ROWS_PLT)
-		unwind_maker_plt(&m, s->base + f->lo, s->base + f->hi);
+		unwind_maker_plt(&m, s->base + f->lo, s->base + f->hi, f->record);
 	else if (f->from == ROWS_SIGRETURN)
 		unwind_maker_sigreturn(&m, s->base + f->lo);
 	else

@@ -18,7 +18,8 @@ enum { ROWS_ID = 32 };
 struct unwind_source {
 	struct frames_section eh, debug; /* owned */
 	uint64_t sigreturn;		 /* where arch->sigreturn is; 0: nowhere */
-	uint64_t plt_lo, plt_hi;	 /* the stubs of arch->plt_first */
+	uint64_t plt_lo, plt_hi;	 /* the stubs of .plt */
+	bool plt_plain;			 /* they push nothing: arch->plt_plain */
 	uint64_t base;			 /* lowest address of the file */
 	/* Equal in files with the same unwind information: build-id and a sum of it. */
 	unsigned char id[ROWS_ID];
@@ -36,7 +37,7 @@ void unwind_source_deinit(struct unwind_source *s);
 /* Addresses are less unwind_source.base. None reaches into the next. */
 struct rows_function {
 	uint32_t lo, hi;
-	uint32_t record; /* offset in its section */
+	uint32_t record; /* offset in its section; ROWS_PLT: unwind_source.plt_plain */
 	/* The first of several at one address counts. */
 	uint32_t from; /* enum rows_from */
 };

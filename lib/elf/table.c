@@ -258,7 +258,7 @@ void unwind_maker_gap(struct unwind_maker *m, uint64_t vaddr)
 	maker_push(m, vaddr, NO_RULE);
 }
 
-void unwind_maker_plt(struct unwind_maker *m, uint64_t at, uint64_t end)
+void unwind_maker_plt(struct unwind_maker *m, uint64_t at, uint64_t end, bool plain)
 {
 	struct unwind_state s = { .cfa_reg = m->arch->dwarf_sp };
 
@@ -272,7 +272,7 @@ void unwind_maker_plt(struct unwind_maker *m, uint64_t at, uint64_t end)
 		s.cfa_off = 8;
 		unwind_maker_row(m, at, &s);
 		s.cfa_off = 16;
-		if (end - at > m->arch->plt_pushed)
+		if (!plain && end - at > m->arch->plt_pushed)
 			unwind_maker_row(m, at + m->arch->plt_pushed, &s);
 	}
 }

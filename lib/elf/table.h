@@ -107,8 +107,9 @@ int unwind_maker_init(struct unwind_maker *m, const struct arch *arch, uint64_t 
 void unwind_maker_row(struct unwind_maker *m, uint64_t vaddr, const struct unwind_state *s);
 void unwind_maker_gap(struct unwind_maker *m, uint64_t vaddr);
 
-/* Rows of the stubs of .plt in [@at, @end), and of what handlers of signals return to. */
-void unwind_maker_plt(struct unwind_maker *m, uint64_t at, uint64_t end);
+/* Rows of the stubs of .plt in [@at, @end), with @plain those that push nothing; and of what
+ * handlers of signals return to. */
+void unwind_maker_plt(struct unwind_maker *m, uint64_t at, uint64_t end, bool plain);
 void unwind_maker_sigreturn(struct unwind_maker *m, uint64_t at);
 /* *@ret: what was made; 0, -ENOMEM, or -E2BIG: more than is sane. */
 int unwind_maker_done(struct unwind_maker *m, struct unwind_table **ret);

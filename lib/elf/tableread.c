@@ -53,15 +53,16 @@ static uint64_t find_sigreturn(const struct arch *arch, const struct module *t,
 	return 0;
 }
 
-/* True: all stubs of the section are as @arch has them. */
-static bool are_stubs(const struct arch *arch, const struct elfimage *im, const Elf64_Shdr *sh)
+/* True: from @first on all of the section are stubs as @is tells them. */
+static bool are_stubs(const struct arch *arch, const struct elfimage *im, const Elf64_Shdr *sh,
+		      size_t first, bool (*is)(const unsigned char *code))
 {
 	_cleanup_bytes_ struct bytes b = elfimage_bytes(im, sh);
 
-	if (b.n != sh->sh_size || (b.n - arch->plt_first) % arch->plt_bytes)
+	if (b.n != sh->sh_size || b.n <= first || (b.n - first) % arch->plt_bytes)
 		return false;
-	for (size_t i = arch->plt_first; i < b.n; i += arch->plt_bytes)
-		if (!arch->plt_stub(b.at + i))
+	for (size_t i = first; i < b.n; i += arch->plt_bytes)
+		if (!is(b.at + i))
 			return false;
 	return true;
 }
@@ -70,11 +71,19 @@ static void find_plt(struct unwind_source *s, const struct arch *arch,
 		     const struct elfimage *im)
 {
 	const Elf64_Shdr *sh = elfimage_section(im, ".plt");
+	size_t first = arch->plt_first;
 
-	if (!arch->plt_first || !sh || sh->sh_size <= arch->plt_first ||
-	    (arch->plt_stub && !are_stubs(arch, im, sh)))
+	if (!first || !sh)
 		return;
-	s->plt_lo = sh->sh_addr + arch->plt_first;
+	if (arch->plt_stub && !are_stubs(arch, im, sh, first, arch->plt_stub)) {
+		first = arch->plt_plain_first;
+		if (!arch->plt_plain || !are_stubs(arch, im, sh, first, arch->plt_plain))
+			return;
+		s->plt_plain = true;
+	}
+	if (sh->sh_size <= first)
+		return;
+	s->plt_lo = sh->sh_addr + first;
 	s->plt_hi = sh->sh_addr + sh->sh_size;
 }
 

@@ -190,8 +190,8 @@ static struct function *known(struct world *w, uint64_t lo, uint64_t hi, enum ro
 	return f;
 }
 
-/* Stubs of x86-64 push a word before they jump for the second time. */
-static void say_pushes(const struct arch *arch, struct function *f)
+/* Stubs of x86-64 push a word before they jump for the second time, if they are not @plain. */
+static void say_pushes(const struct arch *arch, struct function *f, bool plain)
 {
 	struct rule r = f->said[0].rule;
 
@@ -202,7 +202,7 @@ static void say_pushes(const struct arch *arch, struct function *f)
 		f->said[f->n].at = at;
 		f->said[f->n++].rule = r;
 		r.cfa_off = 16;
-		if (f->hi - at > arch->plt_pushed) {
+		if (!plain && f->hi - at > arch->plt_pushed) {
 			f->said[f->n].at = at + arch->plt_pushed;
 			f->said[f->n++].rule = r;
 		}
@@ -224,11 +224,12 @@ static void draw_stubs(struct world *w, struct unwind_source *s)
 
 	s->plt_lo = w->base + 1 + any(SPAN);
 	s->plt_hi = s->plt_lo + 1 + any(40);
+	s->plt_plain = any(2);
 	if (is_told(w, s->plt_lo))
 		return;
 	f = known(w, s->plt_lo, s->plt_hi, ROWS_PLT);
 	if (w->arch->plt_bytes)
-		say_pushes(w->arch, f);
+		say_pushes(w->arch, f, s->plt_plain);
 }
 
 static void draw_known(struct world *w, struct unwind_source *s)

@@ -316,13 +316,13 @@ static void rows_of_one_address(void **state)
 	struct unwind_maker m;
 
 	assert_int_equal(0, unwind_maker_init(&m, &arch_aarch64, 0x1000));
-	unwind_maker_plt(&m, 0x2000, 0x3000);
-	unwind_maker_plt(&m, 0x2000, 0x3000);
+	unwind_maker_plt(&m, 0x2000, 0x3000, false);
+	unwind_maker_plt(&m, 0x2000, 0x3000, false);
 	assert_int_equal(1, m.t->n_rows);
 	unwind_maker_gap(&m, 0x2000);
-	unwind_maker_plt(&m, 0x2010, 0x3000);
-	unwind_maker_plt(&m, 0x2020, 0x3000); /* what holds already */
-	unwind_maker_plt(&m, 0x1fff, 0x3000); /* what lies before is no row */
+	unwind_maker_plt(&m, 0x2010, 0x3000, false);
+	unwind_maker_plt(&m, 0x2020, 0x3000, false); /* what holds already */
+	unwind_maker_plt(&m, 0x1fff, 0x3000, false); /* what lies before is no row */
 	assert_int_equal(0, unwind_maker_done(&m, &t));
 	assert_int_equal(2, t->n_rows);
 	assert_int_equal(RULE_NONE, unwind_row_rule(t, &t->row[0])->flags);
@@ -338,7 +338,7 @@ static void rows_of_stubs_that_push(void **state)
 	struct unwind_maker m;
 
 	assert_int_equal(0, unwind_maker_init(&m, &arch_x86_64, 0x1000));
-	unwind_maker_plt(&m, 0x2000, 0x2030);
+	unwind_maker_plt(&m, 0x2000, 0x2030, false);
 	assert_int_equal(0, unwind_maker_done(&m, &t));
 	assert_int_equal(ARRAY_SIZE(at), t->n_rows);
 	for (size_t i = 0; i < t->n_rows; i++) {
@@ -352,6 +352,24 @@ static void rows_of_stubs_that_push(void **state)
 		assert_int_equal(HOW_AT, r->slot[0].how);
 		assert_int_equal(-8, r->slot[0].off);
 	}
+	unwind_table_free(t);
+}
+
+/* Others leave the stack as it is from their first byte to their last. */
+static void rows_of_plain_stubs(void **state)
+{
+	const struct unwind_rule *r;
+	struct unwind_table *t;
+	struct unwind_maker m;
+
+	assert_int_equal(0, unwind_maker_init(&m, &arch_x86_64, 0x1000));
+	unwind_maker_plt(&m, 0x2000, 0x2030, true);
+	assert_int_equal(0, unwind_maker_done(&m, &t));
+	assert_int_equal(1, t->n_rows);
+	assert_int_equal(0x1000, t->row[0].pc);
+	r = unwind_row_rule(t, &t->row[0]);
+	assert_int_equal(8, r->cfa_off);
+	assert_int_equal(-8, r->slot[0].off);
 	unwind_table_free(t);
 }
 
@@ -581,6 +599,7 @@ int main(void)
 		cmocka_unit_test(any_rows),
 		cmocka_unit_test(rows_of_one_address),
 		cmocka_unit_test(rows_of_stubs_that_push),
+		cmocka_unit_test(rows_of_plain_stubs),
 		cmocka_unit_test(rules_are_kept_once),
 		cmocka_unit_test(too_many_rows),
 		cmocka_unit_test(failures),

@@ -172,8 +172,53 @@ static bool has_stubs(const struct arch *arch, size_t n, size_t change)
 	found = s.plt_lo != 0;
 	assert_int_equal(s.plt_lo ? BASE + 0x200 + arch->plt_first : 0, s.plt_lo);
 	assert_int_equal(s.plt_lo ? BASE + 0x200 + n : 0, s.plt_hi);
+	assert_false(s.plt_plain);
 	unwind_source_deinit(&s);
 	return found;
+}
+
+/* mold's, behind a longer first one: of two kinds. @change is a byte that is another then. */
+static bool has_plain_stubs(size_t n, size_t change)
+{
+	static const unsigned char stubs[2][16] = {
+		{ 0xf3, 0x0f, 0x1e, 0xfa, 0x41, 0xbb, 7, 0, 0, 0, 0xff, 0x25, 1, 2, 3, 4 },
+		{ 0x41, 0xbb, 8, 0, 0, 0, 0xff, 0x25, 1, 2, 3, 4, 0xcc, 0xcc, 0xcc, 0xcc },
+	};
+	unsigned char plt[96] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x41, 0x53 };
+	static struct file f;
+	struct unwind_source s;
+	bool found;
+
+	memcpy(plt + 32, stubs, sizeof(stubs));
+	memcpy(plt + 64, stubs, sizeof(stubs));
+	plt[change] ^= 1;
+	begin(&f);
+	section(&f, ".plt", SHT_PROGBITS, plt, n)->sh_addr = BASE + 0x200;
+	read_source(&f, &arch_x86_64, false, &s);
+	found = s.plt_lo != 0;
+	assert_int_equal(found, s.plt_plain);
+	assert_int_equal(found ? BASE + 0x200 + 32 : 0, s.plt_lo);
+	assert_int_equal(found ? BASE + 0x200 + n : 0, s.plt_hi);
+	unwind_source_deinit(&s);
+	return found;
+}
+
+static void stubs_that_push_nothing(void **state)
+{
+	static const size_t tell[] = { 0, 1, 2, 3, 4, 5, 10, 11, 16, 17, 22, 23 };
+
+	for (size_t i = 32; i < 96; i++) {
+		bool tells = false;
+
+		for (size_t k = 0; k < ARRAY_SIZE(tell); k++)
+			tells = tells || i % 32 == tell[k];
+		assert_int_equal(!tells, has_plain_stubs(96, i));
+	}
+	assert_true(has_plain_stubs(48, 0));
+	assert_false(has_plain_stubs(47, 0));
+	assert_false(has_plain_stubs(49, 0));
+	assert_false(has_plain_stubs(32, 0));
+	assert_false(has_plain_stubs(16, 0));
 }
 
 static void stubs_that_push(void **state)
@@ -327,6 +372,7 @@ int main(void)
 		cmocka_unit_test(by_sections), cmocka_unit_test(without_any),
 		cmocka_unit_test(by_header),   cmocka_unit_test(stubs),
 		cmocka_unit_test(stubs_that_push),
+		cmocka_unit_test(stubs_that_push_nothing),
 		cmocka_unit_test(returns_of_signals), cmocka_unit_test(what_differs),
 		cmocka_unit_test(build_ids),
 	};
