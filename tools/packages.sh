@@ -3,7 +3,7 @@
 BUILD_PACKAGES=(meson ninja-build gcc clang pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libbz2-dev
   libcmocka-dev libseccomp-dev libcap-ng-dev libiberty-dev liblzma-dev libunwind-dev)
 PERF="linux-perf|linux-tools-generic" # Debian's name and Ubuntu's
-TEST_PACKAGES=("$PERF" strace binutils elfutils "libdebuginfod1|libdebuginfod1t64" xz-utils zsh fish python3 python3-venv
+TEST_PACKAGES=("$PERF" strace binutils elfutils dwz "libdebuginfod1|libdebuginfod1t64" xz-utils zsh fish python3 python3-venv
   python3-dev)
 
 missing_packages() {

@@ -269,6 +269,18 @@ static void make_plain(struct places *p, struct place *pl)
 	pl->n = n;
 }
 
+/* Names of inlined functions may lie in a file of dwz's that is not here. */
+static void name_by_line(struct places *p, struct places_frame *f)
+{
+	const char *base = f->file ? strrchr(f->file, '/') : NULL;
+	char name[SYMNAMES_MAX];
+
+	if (f->function || !f->file)
+		return;
+	snprintf(name, sizeof(name), "%s:%u", base ? base + 1 : f->file, f->line);
+	f->function = symnames_intern(&p->names, name);
+}
+
 /* The outermost function is named by its symbol, as where there are no lines. */
 static void finish(struct places *p, struct place *pl)
 {
@@ -278,8 +290,10 @@ static void finish(struct places *p, struct place *pl)
 		STATS_ADD(p->stats, no_line, 1);
 		return;
 	}
-	for (uint32_t i = 0; i + 1 < pl->n; i++)
+	for (uint32_t i = 0; i + 1 < pl->n; i++) {
 		p->frame[pl->first + i].inlined = true;
+		name_by_line(p, &p->frame[pl->first + i]);
+	}
 	last = &p->frame[pl->first + pl->n - 1];
 	if (pl->is_symbol || !last->function)
 		last->function = pl->name;

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -313,6 +314,19 @@ static void answer_all(struct asked *a, Dwarf *dw)
 	}
 }
 
+/* dwz moves what several files have in common to another one, which libdw opens by its path. False:
+ * another build's lies there, whose offsets have other names. */
+static bool has_own_common(Dwarf *dw)
+{
+	const void *want, *has;
+	const char *path;
+	ssize_t n = dwelf_dwarf_gnu_debugaltlink(dw, &path, &want);
+	Dwarf *common = n > 0 ? dwarf_getalt(dw) : NULL;
+
+	return !common || (dwelf_elf_gnu_build_id(dwarf_getelf(common), &has) == n &&
+			   memcmp(want, has, (size_t)n) == 0);
+}
+
 static bool read_question(struct srcline_question *q, struct asked *a)
 {
 	uint64_t *at;
@@ -342,7 +356,7 @@ static int run(void)
 		return SRCLINE_NO_DEBUG;
 	fd = elfplain_open(fd);
 	dw = fd < 0 ? NULL : dwarf_begin(fd, DWARF_C_READ);
-	if (!dw)
+	if (!dw || !has_own_common(dw))
 		return SRCLINE_FAILED;
 	answer_all(&a, dw);
 	return fflush(stdout) == 0 ? 0 : SRCLINE_FAILED;

@@ -31,12 +31,21 @@ void enter(void)
 	__asm__ volatile("");
 }
 """
+CC = "cc -g -O2 -fPIC -shared -Wl,--build-id lib.c"
+# What two files have in common goes to a third, which who reads lines opens without rights.
+MANY_TYPES = CC + " -fno-eliminate-unused-debug-types -include stdio.h -include pthread.h"
+COMMON = ["chmod o+x .", MANY_TYPES + " -o lib.so", "cp lib.so lib_2.so", "dwz -m common -M $PWD/common lib.so lib_2.so", "chmod o+r common"]
 # After the link; the file must not lead to its own debug file by its name.
 STEPS = {"whole": [], "gone": [],
          "zstd": ["objcopy --compress-debug-sections=zstd lib.so"],
          "beside": ["objcopy --only-keep-debug lib.so lib.debug", "strip -s lib.so",
                     "objcopy --add-gnu-debuglink=lib.debug lib.so"],
          "server": ["objcopy --only-keep-debug lib.so served", "strip -s lib.so"],
+         "common": COMMON,
+         "lost": COMMON + ["rm common"],
+         "strange": COMMON + ["cp lib.c kept.c", "sed -i 's/middle/muddle/; s/leaf/fael/' lib.c", MANY_TYPES + " -o twin.so",
+                              "mv kept.c lib.c", "cp twin.so twin_2.so", "rm common",
+                              "dwz -m common -M $PWD/common twin.so twin_2.so", "chmod o+r common"],
          "garbled": ["objcopy --dump-section .debug_info=info lib.so",
                      "head -c $(stat -c %s info) /dev/urandom > noise",
                      "objcopy --update-section .debug_info=noise lib.so"],
@@ -49,7 +58,7 @@ def build(kind):
     """(folder, {function: "FUNCTION (FILE:LINE)"})."""
     where = harness.folder()
     harness.write(os.path.join(where, "lib.c"), SOURCE)
-    for step in ["cc -g -O2 -fPIC -shared -Wl,--build-id lib.c -o lib.so"] + STEPS[kind]:
+    for step in [CC + " -o lib.so"] + STEPS[kind]:
         made = subprocess.run(step, shell=True, cwd=where, stderr=subprocess.PIPE, text=True)
         if made.returncode != 0:
             raise harness.Skip("%s: %s" % (step, made.stderr.strip()))
@@ -181,6 +190,27 @@ def test_without_the_option():
     target, _, _ = start("whole")
     _, stacks = record(target)
     check_share(stacks, ["enter", "outer"])
+
+
+@each(kind=["common", "lost"])
+def test_names_in_a_common_file(kind):
+    """Where it is not there inlined functions are called by their lines."""
+    need_command("dwz")
+    target, lines, options = start(kind)
+    _, stacks = record(target, *options)
+    named = [lines["middle"], lines["leaf"]]
+    if kind == "lost":
+        named = [re.sub(r".* \((.*/)?(.*)\)", r"\2 (\1\2)", name) for name in named]
+    check_share(stacks, [lines["enter"], lines["outer"]] + [name + "_[i]" for name in named])
+
+
+def test_the_common_file_of_another_build():
+    """Its names are others', at the same offsets."""
+    need_command("dwz")
+    target, lines, options = start("strange")
+    run, stacks = record(target, *options)
+    check_share(stacks, ["enter", "outer"])
+    check("bad_debug=1" in run.err, "not counted: %s", run)
 
 
 @each(kind=["garbled", "unpackable"])
