@@ -352,7 +352,7 @@ bool pystack_is_live(struct pystack *p, const struct pystack_target *t,
 		     const struct thread *th, const struct pywalk *w);
 
 /* pystack_code.c: CPython's own rule for frames that are not there yet, the newest too: it
- * belongs to the calling line until its first traceable instruction. For 3.12 on it drops the
+ * belongs to the calling line until its first traceable instruction. From 3.13 on it drops the
  * static _Py_InitCleanup below each __init__. */
 bool pystack_has_begun(const struct code *c, const struct pyframe *f);
 

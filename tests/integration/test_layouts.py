@@ -1,4 +1,5 @@
-"""The self-check at attach refuses a layout with one field changed."""
+"""The self-check at attach refuses a layout with one field changed, and no program that is healthy."""
+import json
 import os
 import signal
 import sys
@@ -94,3 +95,42 @@ def test_a_process_that_tells_another_layout_is_not_read_by_that_of_its_file(py,
     enough(named[target.pid] > 50, "too few samples of the parent: %s", run)
     enough(harness.total(harness.of_pid(stacks, liar)) > 50, "too few samples of the child: %s", run)
     check("process %d" % liar in run.err, "nobody says why the child is not read: %s", run)
+
+
+# ---- healthy programs ---------------------------------------------------------------------------------------------------
+
+ALL = harness.older_pythons() + harness.wanted_pythons()
+
+
+def since(minor, pythons=ALL):
+    """Those of 3.MINOR on."""
+    return [py for py in pythons if int(py.minor().rstrip("t").split(".")[1]) >= minor]
+
+
+def dumped(target):
+    """[(name, file)] of the main thread's Python frames, innermost first."""
+    out = harness.pysampled("dump", "--json", target.pid).ok().out
+    thread = next(t for t in json.loads(out)[0]["threads"] if t["tid"] == target.pid)
+    return [(f["name"], f["file"]) for f in thread["frames"] if f["kind"] == "python"]
+
+
+def is_read(target, names, module=1):
+    """By both commands that look at a process which runs already: these functions on so many frames of the program's own."""
+    got = [name for name, _ in dumped(target)]
+    equal(got[:len(names)], names, "functions that dump tells, innermost first, of %s" % got)
+    equal(len(got), len(names) + module, "frames that dump tells: %s" % got)
+    out = os.path.join(harness.folder(), "a.folded")
+    run = harness.pysampled("-p", target.pid, "-F", 499, "-d", 0.5, "-o", out).ok()
+    equal(run.n("nopython"), 0, "samples that say that no Python ran: %s" % run)
+    enough(run.n("exact") > 5, "few are exact: %s", run)
+    return harness.sure(harness.read_folded(out))
+
+
+@each(py=since(13))
+def test_a_program_in_a_constructor_is_read(py):
+    """Below each __init__ stands a frame of _Py_InitCleanup, whose code says that it is traced from behind its end on."""
+    target = Target(py, "strange.py", "init", extensions=())
+    stacks = is_read(target, target.info["names"], module=2)
+    wrong = [frames for frames, _ in stacks if [name for name, _, _ in harness.python_frames(frames)] not in (
+        [], ["<module>", "main"] + target.info["names"])]
+    check(not wrong, "stacks: %s", wrong[:2])
