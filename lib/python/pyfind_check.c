@@ -33,6 +33,9 @@ enum {
 
 #define UNIQUE_MAX (1ull << 40)
 
+/* What a frame's code says of the layout. Nothing: it is like one that was made by hand. */
+enum verdict { WRONG, NOTHING, RIGHT };
+
 struct check {
 	const struct pyproc *p;
 	struct rmem *m;
@@ -61,10 +64,6 @@ static bool lasti_fits(struct check *c, const unsigned char *head, uint64_t last
 		wrong(c, "an instruction is outside its code object");
 		return false;
 	}
-	if (c->copy->firstlineno < 0) {
-		wrong(c, "a code object begins at line %d", c->copy->firstlineno);
-		return false;
-	}
 	return true;
 }
 
@@ -87,10 +86,6 @@ static bool code_numbers(struct check *c, const unsigned char *head, raddr code,
 		      (unsigned long long)units, c->copy->firsttraceable);
 		return false;
 	}
-	if (c->copy->firstlineno < 0) {
-		wrong(c, "a code object begins at line %d", c->copy->firstlineno);
-		return false;
-	}
 	pycode_instr(c->m, l, code, (uint32_t)units * 2, tlbc, &instr);
 	/* 3.11, 3.12: prev_instr is one before the first at the start. */
 	if (instr - bytecode + 2 > units * 2 + 2) {
@@ -100,57 +95,61 @@ static bool code_numbers(struct check *c, const unsigned char *head, raddr code,
 	return true;
 }
 
-/* Is it a text as CPython keeps one, @kind bytes a character? No name and no file holds a NUL
- * (one that does is longer than its text), and larger characters are kept only where one
- * of them needs the room (PEP 393). */
-static bool text_fits(const unsigned char *text, size_t n, size_t kind, bool cut)
+/* Is it a text as CPython keeps one, @kind bytes a character? Larger characters are kept only
+ * where one of them needs the room (PEP 393). Hardly any name and no file that was opened holds
+ * a NUL, but a text that is read further than it goes does. */
+static enum verdict judge_text(const unsigned char *text, size_t n, size_t kind, bool cut)
 {
-	bool needed = kind == 1 || cut;
+	bool needed = kind == 1 || cut, nul = false;
 
 	if (kind != 1 && kind != 2 && kind != 4)
-		return false;
+		return WRONG;
 	for (size_t i = 0; i + kind <= n; i += kind) {
 		uint32_t unit = 0;
 
 		memcpy(&unit, text + i, kind);
-		if (unit == 0 || unit > 0x10ffff)
-			return false;
+		if (unit > 0x10ffff)
+			return WRONG;
+		nul |= unit == 0;
 		needed |= unit >> (4 * kind) != 0;
 	}
-	return needed;
+	if (!needed || (nul && cut))
+		return WRONG;
+	return nul ? NOTHING : RIGHT;
 }
 
-static bool texts_fit(const struct pycode_copy *copy)
+/* Source that came from no file may have an empty file; a name is empty only by hand. */
+static enum verdict judge_texts(const struct pycode_copy *copy)
 {
-	return text_fits(copy->data, copy->name_n, copy->name_kind,
-			 copy->cut & PYCODE_NAME_CUT) &&
-	       text_fits(copy->data + copy->name_n, copy->file_n, copy->file_kind,
-			 copy->cut & PYCODE_FILE_CUT);
+	enum verdict name = judge_text(copy->data, copy->name_n, copy->name_kind,
+				       copy->cut & PYCODE_NAME_CUT);
+	enum verdict file = judge_text(copy->data + copy->name_n, copy->file_n,
+				       copy->file_kind, copy->cut & PYCODE_FILE_CUT);
+
+	return MIN(MIN(name, file), copy->name_n ? RIGHT : NOTHING);
 }
 
-static bool check_code(struct check *c, raddr code, raddr instr, int32_t tlbc)
+static enum verdict judge_code(struct check *c, raddr code, raddr instr, int32_t tlbc)
 {
 	const struct pylayout *l = &c->p->layout;
 	unsigned char head[PYCODE_HEAD_MAX];
-	char name[8], file[8];
+	enum verdict texts;
 	int r = rmem_read(c->m, code, head, l->code.size);
 
 	if (r == 0)
 		r = pycode_copy(c->m, l, code, head, c->copy);
 	if (r == -EBADMSG) {
 		wrong(c, "a frame's code is of another type than \"code\"");
-		return false;
+		return WRONG;
 	}
 	if (r < 0) {
 		wrong(c, "a frame's code object cannot be read");
-		return false;
+		return WRONG;
 	}
-	if (!pycode_name(c->copy, name, sizeof(name)) ||
-	    !pycode_file(c->copy, file, sizeof(file)) || !texts_fit(c->copy)) {
-		wrong(c, "a code object has no name or no file");
-		return false;
-	}
-	return code_numbers(c, head, code, instr, tlbc);
+	texts = judge_texts(c->copy);
+	if (texts != RIGHT)
+		wrong(c, "a code object's name or file is no text");
+	return code_numbers(c, head, code, instr, tlbc) ? texts : WRONG;
 }
 
 /* As struct pyframe has it. */
@@ -171,26 +170,29 @@ static bool small(const unsigned char *frame, pyoff at, unsigned max)
 	return !pyoff_has(at) || frame[pyoff_get(at)] <= max;
 }
 
-static bool check_frame(struct check *c, raddr frame, const unsigned char *buf, bool innermost)
+static enum verdict judge_frame(struct check *c, raddr frame, const unsigned char *buf,
+				bool innermost)
 {
 	const struct pylayout *l = &c->p->layout;
 	raddr code = frame_u64(buf, l->frame.code) & ~(raddr)l->code_tag_mask;
 	struct err err = { 0 };
+	enum verdict ret;
 	int32_t tlbc = 0;
 
 	if (pyoff_has(l->frame.tlbc_index))
 		memcpy(&tlbc, buf + pyoff_get(l->frame.tlbc_index), sizeof(tlbc));
-	if (!check_code(c, code, instr_of(l, buf), tlbc))
-		return false;
+	ret = judge_code(c, code, instr_of(l, buf), tlbc);
+	if (ret == WRONG)
+		return WRONG;
 	if (!small(buf, l->frame.owner, OWNER_MAX) || !small(buf, l->frame.is_entry, 1)) {
 		wrong(c, "a frame has an owner that there is not");
-		return false;
+		return WRONG;
 	}
 	if (innermost && pyfind_types(c->m, l, code, frame, &err) < 0) {
 		wrong(c, "%.200s", err.text);
-		return false;
+		return WRONG;
 	}
-	return true;
+	return ret;
 }
 
 /* Below a function that was compiled to C there may be nothing. */
@@ -212,6 +214,7 @@ static bool check_frames(struct check *c, raddr frame)
 {
 	const struct pylayout *l = &c->p->layout;
 	unsigned char buf[PYLAYOUT_FRAME_MAX];
+	enum verdict is = NOTHING;
 	raddr last = 0;
 	bool outermost = true;
 	int good = 0;
@@ -225,9 +228,10 @@ static bool check_frames(struct check *c, raddr frame)
 					    !pyoff_has(l->frame.is_entry) ||
 						    buf[pyoff_get(l->frame.is_entry)];
 		if (!(l->owner_shim && outermost) && good < FRAMES_PROVEN) {
-			if (!check_frame(c, frame, buf, good == 0))
+			is = judge_frame(c, frame, buf, good == 0);
+			if (is == WRONG)
 				return false;
-			good++;
+			good += is == RIGHT;
 		}
 		last = frame;
 		frame = frame_u64(buf, l->frame.previous);

@@ -134,3 +134,16 @@ def test_a_program_in_a_constructor_is_read(py):
     wrong = [frames for frames, _ in stacks if [name for name, _, _ in harness.python_frames(frames)] not in (
         [], ["<module>", "main"] + target.info["names"])]
     check(not wrong, "stacks: %s", wrong[:2])
+
+
+UNUSUAL = {"nofile": ALL, "before": ALL, "nul": since(8), "unnamed": since(8), "unresumed": since(11)}
+
+
+@each(how=list(UNUSUAL))
+def test_a_program_of_unusual_code_is_read(how):
+    pythons = [py for py in UNUSUAL[how] if py.path]
+    for py in pythons if harness.every_pair() else pythons[:1] + pythons[-1:]:
+        target = Target(py, "strange.py", how, extensions=())
+        is_read(target, [name.replace("\0", "\ufffd") for name in target.info["names"]], module=2)
+        harness.end(target.process)
+    return " ".join(map(str, pythons))
