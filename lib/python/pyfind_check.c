@@ -52,15 +52,16 @@ static uint64_t frame_u64(const unsigned char *frame, pyoff o)
 	return load_u64(frame + pyoff_get(o));
 }
 
-/* The same up to 3.10: f_lasti (in bytes, -2 at the start) lies in the bytecode. */
+/* The same up to 3.10: f_lasti (in bytes, -2 at the start) lies in the bytecode. C code links
+ * frames whose bytecode is empty: expat of 2.7, Nuitka. */
 static bool lasti_fits(struct check *c, const unsigned char *head, uint64_t lasti)
 {
 	const struct pylayout *l = &c->p->layout;
 	raddr bytes = load_u64(head + pyoff_get(l->code.instructions));
 	uint64_t n;
 
-	if (rmem_read_u64(c->m, bytes + pyoff_get(l->bytes.size), &n) < 0 || n == 0 ||
-	    n > INT32_MAX || (lasti >= n && lasti != (uint64_t)-2)) {
+	if (rmem_read_u64(c->m, bytes + pyoff_get(l->bytes.size), &n) < 0 || n > INT32_MAX ||
+	    (lasti >= n && lasti != (uint64_t)-2)) {
 		wrong(c, "an instruction is outside its code object");
 		return false;
 	}

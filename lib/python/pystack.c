@@ -161,6 +161,13 @@ static bool is_compiled(struct pystack *p, const struct pystack_target *t, uint3
 			     pystack_compiled(p, t->program));
 }
 
+/* Up to 3.10. True: no evaluation loop runs it, for its bytecode is empty: C code has linked its
+ * frame, and does not say in which line it is. */
+static bool is_linked_by_c(const struct code *c)
+{
+	return !c->bytecode && !c->length;
+}
+
 /* The @n that were walked, behind the *@ret that there are. */
 static enum pystack_end name_frames(struct pystack *p, const struct pystack_target *t,
 				    uint32_t n, uint32_t *ret)
@@ -182,7 +189,9 @@ static enum pystack_end name_frames(struct pystack *p, const struct pystack_targ
 		p->frames[k++] = (struct pystack_frame){
 			.code_id = c->id,
 			.lasti = lasti,
-			.flags = is_compiled(p, t, i, false) ? PYSTACK_COMPILED : 0,
+			.flags = is_linked_by_c(c) || is_compiled(p, t, i, false) ?
+					 PYSTACK_COMPILED :
+					 0,
 		};
 	}
 	if (k == *ret)
@@ -247,7 +256,8 @@ static void find_anchors(struct pystack *p, const struct pystack_target *t, stru
 
 		if (t->walk.lasti_unit) {
 			k++;
-			if (!pyawait_throws(p->mem, &t->layout, f))
+			if (!is_linked_by_c(p->seen[i].code) &&
+			    !pyawait_throws(p->mem, &t->layout, f))
 				p->anchors[r->n_anchors++] =
 					(struct pystack_anchor){ .at = PYSTACK_IN_LOOP, .n = k };
 			continue;

@@ -147,3 +147,12 @@ def test_a_program_of_unusual_code_is_read(how):
         is_read(target, [name.replace("\0", "\ufffd") for name in target.info["names"]], module=2)
         harness.end(target.process)
     return " ".join(map(str, pythons))
+
+
+def test_a_frame_without_bytecode_is_read():
+    """expat of 2.7 calls what handles elements from a frame that it makes."""
+    target = Target(harness.python_2_7(), "handler27.py", extensions=())
+    equal([name for name, _ in dumped(target)], ["work", "begin", "StartElement", "main", "<module>"], "its functions")
+    stacks = is_read(target, ["work", "begin", "StartElement", "main"])
+    unplaced = [frames for frames, _ in stacks if "[unplaced]" in frames]
+    check(not unplaced, "frames are not put where they run: %s", unplaced[:2])

@@ -305,6 +305,23 @@ static void thrown(void **state)
 	in_layouts_with_awaits(not_thrown);
 }
 
+/* b() has no bytecode: C code has linked its frame, and the loop of c() is below it. */
+static void without_bytecode(struct fix *f)
+{
+	const struct pylayout *l = &f->w->l;
+	struct pystack_result r;
+
+	world_put(f->w, f->code[1], l->code.instructions, world_bytecode(f->w, 0), 8);
+	stack(f, 2, -1);
+	expect_loops(f, "a2 b- c3", false, "12");
+	r = read_result(f);
+	for (uint32_t i = 0; i < r.n; i++)
+		assert_int_equal(r.frames[i].flags & PYSTACK_COMPILED,
+				 i == 1 ? PYSTACK_COMPILED : 0);
+	stack(f, 2, 0);
+	expect(f, PYSTACK_BADCODE, "");
+}
+
 /* A code object's bytecode can't be read: nothing is known of where in it a frame is. */
 static void lost_bytecode(struct fix *f)
 {
@@ -344,6 +361,7 @@ static void replaced_by_a_longer_one(struct fix *f)
 
 static void codes(void **state)
 {
+	in_every_layout(without_bytecode);
 	in_every_layout(lost_bytecode);
 	in_every_layout(replaced);
 	in_every_layout(replaced_by_a_longer_one);
