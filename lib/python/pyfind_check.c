@@ -16,7 +16,7 @@
 #include "remote/remote_pages.h"
 
 enum {
-	MAX_INTERPS = 64,
+	MAX_INTERPS = 256, /* as pyframe_walk has them; the main one is the last */
 	MAX_THREADS = 256, /* an interpreter; more are as good as these */
 	MAX_FRAMES = 64,
 	MAX_GENERATORS = 10000, /* one in another; more are as good as these */

@@ -136,7 +136,7 @@ def test_a_program_in_a_constructor_is_read(py):
     check(not wrong, "stacks: %s", wrong[:2])
 
 
-UNUSUAL = {"nofile": ALL, "before": ALL, "nul": since(8), "unnamed": since(8), "unresumed": since(11)}
+UNUSUAL = {"nofile": ALL, "before": ALL, "nul": since(8), "unnamed": since(8), "unresumed": since(11), "interpreters": since(13)}
 
 
 @each(how=list(UNUSUAL))

@@ -2,7 +2,7 @@
 
 init: in the innermost of nested constructors, each of which the interpreter enters without C (3.13 on); nofile: in source without a
 file; before: in a tree of lines before the first one; nul, unnamed: in code with such names; unresumed: in code that no tracer would
-see (3.11 on), and that is in no traceback.
+see (3.11 on), and that is in no traceback; interpreters: beside 65 others, in which nothing runs (3.13 on).
 READY {"names": [the functions that stand on the main module, innermost first]}
 """
 import ast
@@ -72,6 +72,11 @@ def main(how):
         made = replaced(work, co_code=work.__code__.co_code[list(dis.get_instructions(work))[1].offset:])
         target.ready(names=[])
         made()
+    elif how == "interpreters":
+        import _interpreters
+        kept = [_interpreters.create() for _ in range(65)]
+        target.ready(names=["work"], n=len(kept))
+        work()
     else:
         work_as(**REPLACED[how])
 
