@@ -104,12 +104,17 @@ static bool is_text(struct search *s, raddr str, const char *text)
 	return pydict_text(s->m, s->l, str, buf, sizeof(buf)) == 0 && !strcmp(buf, text);
 }
 
+static bool is_of_module(struct search *s, raddr func, const char *module)
+{
+	return is_text(s, read_at(s, func + s->a->func_module), module);
+}
+
 /* True: the function at @func is @name, and of a module of asyncio. */
 static bool is_function(struct search *s, raddr func, const char *module, const char *name)
 {
 	return is_a(s, func, "function") &&
 	       is_text(s, read_at(s, func + s->a->func_qualname), name) &&
-	       is_text(s, read_at(s, func + s->a->func_module), module);
+	       is_of_module(s, func, module);
 }
 
 /* Which future its closure has: what is to be woken. */
@@ -141,7 +146,7 @@ static void look_at_function(struct search *s, raddr func)
 		{ "shield.<locals>._outer_done_callback", false },
 	};
 
-	if (!is_text(s, read_at(s, func + s->a->func_module), "asyncio.tasks"))
+	if (!is_of_module(s, func, "asyncio.tasks"))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		if (is_text(s, read_at(s, func + s->a->func_qualname), known[i].name)) {
@@ -149,16 +154,19 @@ static void look_at_function(struct search *s, raddr func)
 				look_into_closure(s, func);
 			return;
 		}
-	s->bad = true; /* asyncio waits in a way that is not known: as_completed() */
+	s->bad = true; /* asyncio waits in a way that is not known: as_completed() up to 3.12 */
 }
 
 static void look_at_method(struct search *s, raddr method)
 {
 	struct pydict d;
 	raddr self = read_in(s, method, METHOD_SELF), at;
+	raddr func = read_in(s, method, METHOD_FUNC);
 
-	if (!is_function(s, read_in(s, method, METHOD_FUNC), "asyncio.taskgroups",
-			 "TaskGroup._on_task_done"))
+	/* Not known either: 3.13's as_completed(), a task that Python code made. */
+	if (is_a(s, func, "function") && is_of_module(s, func, "asyncio.tasks"))
+		s->bad = true;
+	if (!is_function(s, func, "asyncio.taskgroups", "TaskGroup._on_task_done"))
 		return;
 	if (pydict_of_object(s->m, s->l, self, &d) < 0 ||
 	    pydict_value(s->m, s->l, &d, "_parent_task", &at) < 0)

@@ -59,6 +59,15 @@ def test_several_that_await_and_several_loops(py, how):
     equal(run.counter("awaited_by_several") > 0, how == "several", "awaited_by_several: %s" % run.counter("awaited_by_several"))
 
 
+@each(py=read_tasks())
+def test_who_waits_by_as_completed(py):
+    """Up to 3.13 that is not known, and said so."""
+    target = Target(py, "awaits.py", "completed", extensions=())
+    run, stacks = record(target)
+    judge(stacks, target.info["chains"])
+    equal(run.counter("awaiting_unknown") > 0, not py.lists_tasks(), "awaiting_unknown: %s" % run)
+
+
 @each(py=[py for py in read_tasks() if py in harness.wanted_pythons() and "3.11" not in py.tag])
 def test_a_task_that_is_begun_at_once(py):
     target = Target(py, "awaits.py", "eager", extensions=())

@@ -3,7 +3,7 @@
 READY {"chains": [what a stack of work() must have from the innermost coroutine on: this file's functions, and "[task NAME]" behind
 each task's, ...]}. With "several" two tasks await the one that works; with "eager" it is begun inside the one that makes it;
 "threads": two event loops in two threads, each with chains of its own; "uvloop": by that loop; "numbered": one task awaits ten that
-have the names that asyncio gives.
+have the names that asyncio gives; "completed": one is waited for by as_completed().
 """
 import asyncio
 import sys
@@ -119,6 +119,15 @@ async def direct_of(made):
     await made
 
 
+async def completed():
+    tell_soon(1)
+    made = task(innermost(), "one")
+    known = sys.version_info >= (3, 14)  # futures say who awaits them
+    chains.append(["innermost", label("one")] + (["completed", label("Task-1")] if known else ["[awaiting tasks unknown]"]))
+    for one in asyncio.as_completed([made]):
+        await one
+
+
 async def numbered():
     tell_soon(1)
     chains.append(["innermost", label("Task-*"), "numbered", label("Task-1")])
@@ -167,6 +176,8 @@ if "threads" in WAYS:
     run(outermost("-main", 2))
 elif "several" in WAYS:
     run(several())
+elif "completed" in WAYS:
+    run(completed())
 elif "numbered" in WAYS:
     run(numbered())
 elif "eager" in WAYS:
