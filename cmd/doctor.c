@@ -68,7 +68,9 @@ static void print_other(const struct pyproc *p, const struct pyproc_other *o)
 
 	cmd_line(stdout, "%s  process %d is also CPython %s, in %s%s", o->proven ? "ok" : "--",
 		 p->pid, pyproc_version(o->version, version), o->file,
-		 o->proven ? "" : ", which has not begun");
+		 o->proven ? "" :
+		 o->begun  ? ", which is not read" :
+			     ", which has not begun");
 }
 
 static void print_python(const struct pyproc *p)

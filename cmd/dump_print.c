@@ -156,7 +156,7 @@ static void print_other(struct dump *d, const struct pyproc_other *o)
 	char version[16];
 
 	cmd_line(d->page.to, "    also CPython %s, %s%s", pyproc_version(o->version, version), o->file,
-		 o->proven ? "" : ", not begun");
+		 o->proven ? "" : o->begun ? ", not read" : ", not begun");
 }
 
 void dump_print_process(struct dump *d, const struct pyproc *p, bool several)

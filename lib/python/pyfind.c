@@ -127,7 +127,8 @@ static int look_try(struct search *s, struct look *k, struct finds *f)
 			keep(s, f, r);
 		else
 			ret = -ENOEXEC;
-		if (r == -ENOTSUP && f->code == 0)
+		/* One that is not as another process has it is looked at once more. */
+		if (r == -ENOTSUP && !k->believed)
 			keep_refused(s, f, why.text);
 		note_failure(s, r < 0 ? r : -ENOEXEC, &why);
 	}
@@ -189,6 +190,9 @@ static int candidates_try(struct search *s, struct pyproc *p, struct err *err)
 		for (size_t i = 0; i < n && (f->code < 0 || list[i].rank < 2); i++)
 			candidate_try(s, &list[i], false, f);
 	*p = f->p;
+	/* Of a process without any that could be read the sentence says it all. */
+	if (f->code == -ENOEXEC)
+		f->others = (struct pyproc){ 0 };
 	p->n_others = f->others.n_others;
 	memcpy(p->other, f->others.other, sizeof(p->other));
 	memcpy(p->refused, f->others.refused, sizeof(p->refused));

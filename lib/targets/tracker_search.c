@@ -72,12 +72,18 @@ static void found(struct tracker *t, struct target *target, const struct pyproc 
 
 void tracker_found(struct tracker *t, struct target *target, const struct pyproc *p)
 {
-	found(t, target, p, false);
+	found(t, target, p, !pyproc_is_pending(p));
+}
+
+/* A file that may hold an interpreter was mapped since. */
+static bool is_stale(const struct tracker *t, pid_t pid, uint64_t looked_ns)
+{
+	return t->births && births_python(t->births, pid) > looked_ns;
 }
 
 bool tracker_is_stale(const struct tracker *t, const struct target *target)
 {
-	return t->births && births_python(t->births, target->pid) > target->looked_ns;
+	return is_stale(t, target->pid, target->looked_ns);
 }
 
 /* It is mapped, and not there yet. Of a version that is not known yet nothing can be read. */
@@ -233,11 +239,14 @@ static bool search_ended(struct tracker *t, struct search *s, int code, const st
 	tracker_note_none(t, target, code, p, probe_began(s->probe));
 	tracker_learnt(t, target);
 	if (code == 0) {
-		found(t, target, p, s->tries >= OTHERS_TRIES);
+		bool enough = s->tries >= OTHERS_TRIES ||
+			      (!is_stale(t, target->pid, p->looked_ns) &&
+			       !pyproc_is_pending(p));
+
+		found(t, target, p, enough);
 		births_teach(t->births, &target->code, target);
 		tracker_learnt(t, target);
-		if (s->tries < OTHERS_TRIES &&
-		    (tracker_is_stale(t, target) || pyproc_is_pending(p)))
+		if (!enough)
 			return false;
 		/* What a reader has seen since the look began it will ask for again. */
 		atomic_store(&target->asked, false);

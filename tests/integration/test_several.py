@@ -1,10 +1,12 @@
 """Several interpreters in one process: of one libpython, of others, or of the same one loaded twice."""
 import json
 import os
+import shutil
 import subprocess
 
 import harness
 from harness import Skip, Target, check, each, enough, equal, sure
+from test_builds import altered
 
 BESIDE = True
 PYTHONS = [py for py in harness.wanted_pythons() if not py.is_free_threaded()]
@@ -24,10 +26,14 @@ def library(py):
 
 
 def start(how, *pythons):
+    return start_of(how, *map(library, pythons))
+
+
+def start_of(how, *libraries):
     program = os.path.join(harness.folder(), "several")
     subprocess.run(["cc", "-O2", "-fno-optimize-sibling-calls", "-pthread", os.path.join(harness.TARGETS, "several.c"), "-o", program, "-ldl"],
                    check=True)
-    target = harness.start([program, how] + [word for py in pythons for word in library(py)], stdin=subprocess.PIPE,
+    target = harness.start([program, how] + [word for one in libraries for word in one], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, env=harness.plain_env())
     equal(target.stdout.readline(), b"READY {}\n", "its first line")
     harness.works(target.pid)
@@ -125,6 +131,37 @@ def test_one_that_is_loaded_later(py):
     check(not wrong_in_threads(begun), "wrong: %s", wrong_in_threads(begun)[:3])
     for leaf in ("leaf_1", "leaf_2"):
         enough(share(stacks, leaf) > 5, "%s: %d of %s", leaf, share(stacks, leaf), run)
+
+
+def strange_library(py):
+    """A copy that says wrongly where a frame's code is, and has no debug info that would tell."""
+    path, prefix = library(py)
+    path = shutil.copy(path, harness.folder())
+    subprocess.run([harness.need_command("strip"), "-g", path], check=True)
+    altered(path, 0x030d, 240, lambda before: before + 8)
+    return path, prefix
+
+
+@each(strange=["first", "last"])
+def test_one_that_cannot_be_read(strange):
+    """Whichever of them is looked at first: that is said, and nobody says of its threads that no Python ran."""
+    py = next((py for py in PYTHONS if py.path and py.tag.startswith("3.13.")), None)
+    if not py:
+        raise Skip("no CPython 3.13 of pyenv")
+    both = [strange_library(py), library(others_of(py)[0])]
+    target = start_of("late", *(both if strange == "first" else both[::-1]))
+    target.stdin.write(b"go\n")
+    target.stdin.flush()
+    harness.until(lambda: len(harness.tasks(target.pid)) == 3, "both threads")
+    harness.works(target.pid, 1)
+    said = "one of the interpreters of process %d is not read" % target.pid
+    check(said in harness.pysampled("dump", target.pid).ok().err, "dump does not say that one is not read")
+    run, stacks = record(target, "-v")
+    check(said in run.err, "record does not say so: %s", run)
+    equal(run.n("nopython"), 0, "samples that say that no Python ran: %s" % run)
+    enough(run.counter("torn_elsewhere") > 30, "few are of the other interpreter: %s", run)
+    read = 2 if strange == "first" else 1
+    enough(share(sure(stacks), "leaf_%d" % read) > 5, "few stacks of the interpreter that is read: %s", run)
 
 
 def thread_of(frames):
