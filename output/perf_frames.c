@@ -125,12 +125,14 @@ static bool is_same_id(struct bytes then, const unsigned char *now, size_t n)
 	return ret;
 }
 
+/* A map ends where the code does, or further on: perf's at the end of the data since Linux 6.6, and
+ * ours, which root makes by /proc/iomem, on arm64 where the code for the start begins. */
 static int compare_kernel(void *ctx, const struct perf_kernel_map *now)
 {
 	struct kernel_question *q = ctx;
 	struct bytes id = q->id.n ? q->id : perf_head_build_id(q->f->head, now->dso);
 
-	q->same = q->then.addr == now->addr && q->then.len == now->len &&
+	q->same = q->then.addr == now->addr && q->then.len >= now->len &&
 		  q->then.pgoff == now->pgoff &&
 		  (id.n ? is_same_id(id, now->id.at, now->id.n) : is_our_release(q->f->head));
 	return 1;

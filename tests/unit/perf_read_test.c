@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "elf/elfimage.h"
 #include "../../output/buf.h"
+#include "../../output/perf_kernel.h"
 #include "../../output/perf_read.h"
 #include "../../output/perf_zstd.h"
 #include "../../output/sink.h"
@@ -569,6 +570,65 @@ static void old_perf_tells_no_size_of_a_build_id(void **state)
 	}
 }
 
+struct kernel_now {
+	struct perf_kernel_map map;
+	char path[64];
+};
+
+static int take_kernel(void *ctx, const struct perf_kernel_map *map)
+{
+	struct kernel_now *k = ctx;
+
+	k->map = *map;
+	snprintf(k->path, sizeof(k->path), "%s", map->path);
+	return 1;
+}
+
+/* Its map, of length @len and with its build-id in the record, and a sample where its code begins. */
+static struct buf in_the_kernel(const struct kernel_now *k, uint64_t len)
+{
+	const unsigned kernel = PERF_RECORD_MISC_KERNEL;
+	struct buf ret = { 0 }, b = { 0 };
+	size_t at;
+
+	buf_u64(&b, UINT32_MAX); /* no process */
+	buf_u64(&b, k->map.addr);
+	buf_u64(&b, len);
+	buf_u64(&b, k->map.pgoff);
+	buf_u32(&b, (uint32_t)k->map.id.n);
+	buf_put(&b, k->map.id.at, 20);
+	buf_zero(&b, 8); /* rights */
+	put_path(&ret, PERF_RECORD_MMAP2, &b, k->path);
+	buf_deinit(&b);
+	buf_set_u16(&ret, 4, kernel | PERF_RECORD_MISC_MMAP_BUILD_ID);
+	at = ret.n;
+	put_sample(&ret, k->map.addr, 10, 5, 1);
+	buf_set_u16(&ret, at + 4, kernel);
+	return ret;
+}
+
+/* Since Linux 6.6 perf's map of the kernel ends behind its data. */
+static void the_kernels_map_may_end_behind_its_code(void **state)
+{
+	static const int64_t more[] = { -1, 0, 16 << 20 };
+	struct kernel_now k = { 0 };
+
+	(void)state;
+	perf_kernel_maps(take_kernel, &k);
+	if (!k.map.addr || k.map.id.n != 20)
+		skip();
+	for (size_t i = 0; i < ARRAY_SIZE(more); i++) {
+		struct buf records = in_the_kernel(&k, k.map.len + (uint64_t)more[i]);
+		struct fixture f = { 0 };
+
+		write_foreign(&f, &clock_attr, 0, &records, records.n);
+		read_recording(&f, 0);
+		assert_int_equal(!strstr(told, "|[kernel]_[k]\n"), more[i] >= 0);
+		drop(&f);
+		buf_deinit(&records);
+	}
+}
+
 /* Processes that wrote nothing down, however many, leave the names of who did. */
 static void many_without_a_map_take_no_names(void **state)
 {
@@ -610,6 +670,7 @@ int main(void)
 		cmocka_unit_test(samples_before_a_damaged_one_are_told_once),
 		cmocka_unit_test(many_without_a_map_take_no_names),
 		cmocka_unit_test(old_perf_tells_no_size_of_a_build_id),
+		cmocka_unit_test(the_kernels_map_may_end_behind_its_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
