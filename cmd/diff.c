@@ -16,6 +16,7 @@
 #include "base/array.h"
 #include "base/base.h"
 #include "cmd.h"
+#include "pairs.h"
 #include "tally.h"
 
 enum { OPT_BY = 256, OPT_PYTHON, DEFAULT_ROWS = 20 };
@@ -51,14 +52,6 @@ struct diff_options {
 	size_t rows;
 	bool python;
 	const char *table; /* an option that only a table has, if one was given */
-};
-
-/* What both recordings, or one, tell of a function, line or file. */
-struct pair {
-	const char *name, *file; /* in diff.texts: equal ones are one */
-	double share[2];	 /* self, in parts of all samples */
-	int line;		 /* 0 but of a line */
-	char kind;		 /* the first letter of tally_row.kind */
 };
 
 struct diff {
@@ -127,17 +120,6 @@ static int fold(const struct tally *t)
 	return ret;
 }
 
-/* Functions of one name and file are one: code above them may have come or gone. */
-static int by_key(const void *a, const void *b)
-{
-	const struct pair *x = a, *y = b;
-
-	return COMPARE((uintptr_t)x->name, (uintptr_t)y->name) ?:
-	       COMPARE((uintptr_t)x->file, (uintptr_t)y->file) ?:
-	       COMPARE(x->kind, y->kind) ?:
-	       COMPARE(x->line, y->line);
-}
-
 static double change(const struct pair *p)
 {
 	return p->share[1] - p->share[0];
@@ -169,79 +151,14 @@ static int add_pairs(struct diff *d, size_t side, const struct tally *t)
 		const struct tally_row *r = &t->rows[i];
 		struct pair *p = &d->pairs[d->n++];
 
-		*p = (struct pair){ .name = r->name, .file = r->file, .kind = *r->kind };
+		*p = (struct pair){ .name = r->name,
+				    .file = r->file,
+				    .kind = *r->kind,
+				    .sides = side ? PAIRS_B : PAIRS_A };
 		p->share[side] = r->self / (double)t->samples;
 		p->line = d->o->by == TALLY_LINE ? r->line : 0;
 	}
 	return 0;
-}
-
-/* Those of one key become one. */
-static void join_pairs(struct diff *d)
-{
-	size_t n = d->n;
-
-	qsort(d->pairs, n, sizeof(*d->pairs), by_key);
-	d->n = 0;
-	for (size_t i = 0; i < n; i++)
-		if (d->n && !by_key(&d->pairs[d->n - 1], &d->pairs[i])) {
-			d->pairs[d->n - 1].share[0] += d->pairs[i].share[0];
-			d->pairs[d->n - 1].share[1] += d->pairs[i].share[1];
-		} else {
-			d->pairs[d->n++] = d->pairs[i];
-		}
-}
-
-/* Like by_key(), but files by how they end: the end of a path stands before it. */
-static int by_end(const void *a, const void *b)
-{
-	const struct pair *x = a, *y = b;
-	size_t n = strlen(x->file), m = strlen(y->file);
-	int ret = COMPARE((uintptr_t)x->name, (uintptr_t)y->name) ?:
-		  COMPARE(x->kind, y->kind) ?:
-		  COMPARE(x->line, y->line);
-
-	while (!ret && n && m) {
-		n--, m--;
-		ret = COMPARE(x->file[n], y->file[m]);
-	}
-	return ret ?: COMPARE(n, m);
-}
-
-static bool is_end_of(const char *end, const char *path)
-{
-	size_t n = strlen(end), m = strlen(path);
-
-	return n && n < m && path[m - n - 1] == '/' && !strcmp(path + m - n, end);
-}
-
-/* Each has one side, not the same, and @x's file may be @y's. */
-static bool may_be_one(const struct pair *x, const struct pair *y)
-{
-	bool a = x->share[0] > 0, b = x->share[1] > 0;
-
-	return a != b && (y->share[0] > 0) == b && (y->share[1] > 0) == a &&
-	       x->name == y->name && x->kind == y->kind && x->line == y->line &&
-	       is_end_of(x->file, y->file);
-}
-
-/* Of folded stacks, whose files are called as short as those that are in them allow. */
-static void tell_twice(struct pair *p, size_t n)
-{
-	const struct pair *first = NULL;
-	size_t twice = 0;
-
-	if (n)
-		qsort(p, n, sizeof(*p), by_end);
-	for (size_t i = n; i-- > 1;)
-		if (may_be_one(&p[i - 1], &p[i])) {
-			first = &p[i];
-			twice++;
-		}
-	if (first)
-		cmd_say("%zu may stand twice, such as %s (%s), for a file's short name depends on "
-			"which others there are: write both recordings with --full-paths",
-			twice, first->name, first->file);
 }
 
 static void print_pair(const struct diff *d, const struct pair *p)
@@ -388,12 +305,13 @@ static int diff(const struct diff_options *o, char **paths)
 		code = find_events(d.r, o->event, d.event);
 	for (size_t side = 0; side < 2 && !code; side++)
 		code = read_side(&d, side, unlike);
-	if (!code) {
-		join_pairs(&d);
-		if (folded)
-			tell_twice(d.pairs, d.n);
+	d.n = pairs_join(d.pairs, d.n);
+	if (!code && folded)
+		pairs_tell_twice(d.pairs, d.n);
+	else if (!code && pairs_join_moved(d.pairs, &d.n) < 0)
+		code = cmd_fail(EXIT_FAILED, "out of memory");
+	if (!code)
 		print_diff(&d);
-	}
 	free(d.pairs);
 	strtab_destroy(d.texts);
 	recording_close(&d.r[0]);
@@ -461,21 +379,43 @@ static void name_events(struct recording r[2], const int event[2], struct sessio
 	}
 }
 
-/* @t has A's @n functions before B's. */
-static void tell_twice_on_page(const struct tree *t, size_t n)
+/* Which recordings have which functions, of which @p has one each. */
+static void find_sides(const struct tree *t, struct pair *p)
 {
-	size_t all = tree_n_funcs(t);
-	struct pair *p = calloc(all + 1, sizeof(*p));
+	struct buf path = { 0 };
 
-	for (uint32_t i = 0; p && i < all; i++) {
+	for (size_t i = 0; i < tree_n_rows(t); i++) {
+		const struct tree_row *r = tree_row(t, i);
+		size_t n = tree_path(t, r->node, &path);
+
+		for (size_t k = 0; k < n; k++) {
+			uint32_t func = tree_frame(t, load_u32(path.at + 4 * k))->func;
+
+			p[func].sides |= r->event ? PAIRS_A : PAIRS_B;
+			p[func].share[r->event ? 0 : 1] = 1;
+		}
+	}
+	buf_deinit(&path);
+}
+
+static void tell_twice_on_page(const struct tree *t, bool folded)
+{
+	size_t n = tree_n_funcs(t);
+	struct pair *p = calloc(n + 1, sizeof(*p));
+
+	for (uint32_t i = 0; p && i < n; i++) {
 		const struct tree_func *f = tree_func(t, i);
 
 		p[i].name = tree_text(t, f->name);
 		p[i].file = tree_text(t, f->file);
-		p[i].share[i >= n] = 1;
+		p[i].kind = *tree_kind(t, i);
 	}
 	if (p)
-		tell_twice(p, all);
+		find_sides(t, p);
+	if (p && folded)
+		pairs_tell_twice(p, n);
+	else if (p)
+		pairs_tell_moved(p, n);
 	free(p);
 }
 
@@ -485,7 +425,6 @@ static int write_page(const struct diff_options *o, struct recording r[2],
 	bool folded = recording_is_folded(&r[0]);
 	struct sink out;
 	struct err err;
-	size_t n = 0;
 	int code;
 
 	if (sink_open(&out, sink_pick("flamegraph", o->out), o->out, both, &err) < 0)
@@ -494,12 +433,10 @@ static int write_page(const struct diff_options *o, struct recording r[2],
 	code = hand_all(&r[0], &out, (uint32_t)event[0], 1);
 	tree_other(out.priv);
 	recording_close(&r[0]); /* Nothing points into A's reader from here on. */
-	if (!code) {
-		n = tree_n_funcs(out.priv);
+	if (!code)
 		code = hand_all(&r[1], &out, (uint32_t)event[1], 0);
-	}
-	if (!code && folded)
-		tell_twice_on_page(out.priv, n);
+	if (!code)
+		tell_twice_on_page(out.priv, folded);
 	if (sink_close(&out, &err) < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);
 	return code;

@@ -37,21 +37,27 @@ static size_t library(const char *folder)
 	return memchr(folder, '.', n) && folder[n] == '/' ? n + 1 : 0;
 }
 
-/* The name that a file has when no other has the same. What does not begin with '/' is kept:
- * it is short already, or no path, such as "<frozen a/b>". */
-static const char *shortest(const char *whole)
+const char *short_files_library(const char *whole)
 {
-	const char *last = strrchr(whole, '/'), *ret = NULL;
+	const char *ret = NULL;
 
-	if (*whole != '/')
-		return whole;
-	for (const char *p = whole; p; p = strchr(p + 1, '/')) {
+	for (const char *p = *whole == '/' ? whole : NULL; p; p = strchr(p + 1, '/')) {
 		size_t n = library(p + 1);
 
 		if (n)
 			ret = p + 1 + n;
 	}
-	return ret && *ret ? ret : last[1] ? last + 1 : whole;
+	return ret && *ret ? ret : NULL;
+}
+
+/* What does not begin with '/' is kept: it is short already, or no path, such as "<frozen a/b>". */
+const char *short_files_shortest(const char *whole)
+{
+	const char *last = strrchr(whole, '/'), *ret = short_files_library(whole);
+
+	if (ret || *whole != '/')
+		return ret ? ret : whole;
+	return last[1] ? last + 1 : whole;
 }
 
 /* With one folder more. */
@@ -95,7 +101,7 @@ int short_files(const char *const *file, size_t n, const char **name)
 	if (!f)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		name[i] = shortest(file[i]);
+		name[i] = short_files_shortest(file[i]);
 		f[i] = (struct file){ file[i], &name[i] };
 	}
 	while (lengthen(f, n, rounds >= MOST_FOLDERS))

@@ -11,6 +11,13 @@
 
 #include <stddef.h>
 
+/* What stands behind the innermost folder of a Python installation's library or packages, as the
+ * end of @whole; NULL: it lies in none. */
+const char *short_files_library(const char *whole);
+
+/* The name that a file has when no other has the same, as the end of @whole. */
+const char *short_files_shortest(const char *whole);
+
 /* The short name of each of the @n files, which differ: in @name, as the end of the file's own
  * text. They differ, too, and do not depend on the order of @file. 0 or -ENOMEM. */
 int short_files(const char *const *file, size_t n, const char **name);

@@ -913,6 +913,45 @@ def perf_file(path, records, attrs=((1000, 1 | 2 | 4, 0),)):
         file.write(head + ids + records)
 
 
+def python_file(path, pid, functions):
+    """As of perf record of python -X perf, whose process has ended: a sample of each function, a name and a file."""
+    named = "/tmp/perf-%d.map" % pid
+    harness.write(named, "".join("%x 100 py::%s:%s\n" % (4096 * i, *function) for i, function in enumerate(functions, 1)))
+    harness.cleanup(os.unlink, named)
+    perf_file(path, b"".join(kernels(9, struct.pack("<Q2IQ", 4096 * i + 8, pid, pid, i)) for i, _ in enumerate(functions, 1)))
+
+
+def test_a_diff_pairs_what_lies_in_another_folder():
+    """Functions of a file that only one recording has: with those of the file that is called most alike in the other one. A line says so."""
+    home = harness.folder()
+    old, new, flask = "/srv/releases/1/%s", "/srv/releases/2/%s", "/%s/lib/python3.%d/site-packages/flask/app.py"
+    recordings = {
+        "old": [("f", old % "app.py"), ("get", old % "orders/views.py"), ("get", old % "users/views.py"), ("run", flask % ("home/a/venv", 11))],
+        "new": [("f", new % "app.py"), ("get", new % "orders/views.py"), ("get", new % "users/views.py"), ("run", flask % ("venv", 12))],
+        "one": [("f", new % "app.py"), ("get", new % "users/views.py")],
+        "which": [("f", new % "app.py"), ("get", new % "carts/views.py")],
+        "orders": [("f", old % "app.py"), ("get", old % "orders/views.py")],
+        "carts": [("f", old % "app.py"), ("get", old % "carts/views.py")],
+    }
+    for i, (name, functions) in enumerate(recordings.items()):
+        python_file(os.path.join(home, name), 5000000 + 8 * os.getpid() + i, functions) # the kernel has no such numbers
+    twice, alike = [("+", "get", "carts"), ("-", "get", "orders")], ("f", "get", "run")
+    for pair, joined, may, apart in ((("old", "new"), 4, 0, []), (("new", "old"), 4, 0, []), (("old", "old"), 0, 0, []),
+                                     (("old", "one"), 2, 0, [("-", "get", "orders"), ("-", "run", "flask")]),
+                                     (("old", "which"), 1, 1, [*twice, ("-", "get", "users"), ("-", "run", "flask")]),
+                                     (("orders", "carts"), 0, 0, twice)):
+        run = pysampled("diff", *pair, "-n", 0, home=home).ok()
+        rows = re.findall(r"^ *([-+])[\d.]+% +([\d.]+)% +([\d.]+)%  (\w+) \(\S*?(\w+)/\w+\.py\)$", run.out, re.M)
+        equal(sorted((sign, name, file) for sign, a, b, name, file in rows if "0.00" in (a, b)), sorted(apart), "who stands alone in %s: %s" % (pair, run.out))
+        equal(len(rows) - len(apart), joined or len(rows) - len(apart), "pairs of %s: %s" % (pair, run.out))
+        for n, what in (joined, "paired by short names"), (may, "may stand twice"):
+            equal(re.findall(r"differ: (\d+) %s, such as (?:%s) " % (what, "|".join(alike)), run.err), [str(n)] if n else [], "what is said of %s: %s" % (pair, run.err))
+        run = pysampled("diff", *pair, "-o", "x.html", home=home).ok()
+        equal(re.findall(r"differ: (\d+) may stand twice, .*-o FILE.folded", run.err), [str(joined + may)] if joined + may else [], "what is said of the page of %s" % (pair,))
+    text = pysampled("diff", "old", "new", "--by", "file", home=home).ok().out
+    equal(len(re.findall(r"^ +\+0.00% +25.00% +25.00%  python ", text, re.M)), 4, "files: " + text)
+
+
 def test_lost_samples_are_told():
     """By whatever reads a recording. What perf says of a full ring twice is lost once, and what a filter took is not."""
     home = harness.folder()
