@@ -12,6 +12,7 @@
 #include <sys/utsname.h>
 
 #include "arch/arch.h"
+#include "base/clock.h"
 #include "base/strtab.h"
 #include "modules/jit.h"
 #include "modules/space.h"
@@ -331,17 +332,24 @@ bool perf_frames_have_python(const struct perf_frames *f)
 
 /* ---- the whole ---- */
 
-static bool make_parts(struct perf_frames *f)
+/* When the recording ended: its file may be a copy that was made later. */
+static struct timespec end_of(const struct perf_frames *f)
 {
+	const int64_t told = clock_second_after(f->head->epoch_ns, f->head->last_ns);
 	struct stat st = { 0 };
 
 	if (fileno(f->in) < 0 || fstat(fileno(f->in), &st))
 		st.st_mtim.tv_sec = INT_MAX;
+	return st.st_mtim.tv_sec < told ? st.st_mtim : (struct timespec){ .tv_sec = told };
+}
+
+static bool make_parts(struct perf_frames *f)
+{
 	f->texts = strtab_create();
 	f->spaces = spaces_create(MAX_MODULES, SPACES_IDS | SPACES_ROWS);
 	f->symbols = f->spaces ? symbolizer_create(f->spaces) : NULL;
 	f->unwinder = f->spaces ? unwinder_create(f->spaces) : NULL;
-	f->maps = perf_maps_create(st.st_mtim);
+	f->maps = perf_maps_create(end_of(f));
 	if (!f->texts || !f->symbols || !f->unwinder || !f->maps)
 		return false;
 	spaces_elsewhere(f->spaces, "/");

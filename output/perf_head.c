@@ -228,12 +228,14 @@ static int read_feature(struct perf_head *h, FILE *in, unsigned bit, struct perf
 	else if (bit == FEAT_BUILD_ID)
 		ret = read_part(in, where, &h->build_ids);
 	else if (bit == FEAT_EVENT_DESC || bit == FEAT_OSRELEASE || bit == FEAT_DIR_FORMAT ||
-		 bit == FEAT_CLOCK_DATA)
+		 bit == FEAT_CLOCK_DATA || bit == FEAT_SAMPLE_TIME)
 		ret = read_part(in, where, &part);
 	if (bit == FEAT_EVENT_DESC)
 		take_names(h, part);
 	if (bit == FEAT_CLOCK_DATA)
 		h->epoch_ns = epoch_of(part);
+	if (bit == FEAT_SAMPLE_TIME && part.n >= 16)
+		h->last_ns = load_u64(part.at + 8);
 	if (bit == FEAT_OSRELEASE)
 		snprintf(h->release, sizeof(h->release), "%s", text_of(part));
 	if (bit == FEAT_DIR_FORMAT && part.n >= 8 && load_u64(part.at) != DIR_SINGLE_FILE)

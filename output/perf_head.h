@@ -34,6 +34,7 @@ struct perf_head {
 	struct bytes build_ids; /* the table; malloc'ed */
 	char release[65];	/* of the kernel (uname(2)); "": not told */
 	uint64_t epoch_ns;	/* UNIX time when samples' clock was 0; 0: not told */
+	uint64_t last_ns;	/* time of the last sample; 0: not told */
 };
 
 /* 0; -EBADMSG: it is no perf.data, or damaged; -E2BIG: more than SESSION_MAX_EVENTS; -ENOTSUP:

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/clock.h"
 #include "base/printable.h"
 #include "base/stats.h"
 #include "sample/perf_decode.h"
@@ -35,6 +36,7 @@ struct perf_reader {
 	struct perf_frames *frames;
 	struct perf_order order;
 	struct perf_chains chains;
+	uint64_t last_ns; /* time of the last sample */
 	uint64_t lost[2]; /* samples: as the kernel says, and as perf does */
 	struct idmap counter_of; /* what a group's samples told last: a place in @counters */
 	struct buf counters;	 /* uint64_t each */
@@ -228,6 +230,7 @@ static int take_sample(struct perf_reader *r, const struct perf_event_header *h)
 	smp.pid = t.pid;
 	smp.tid = t.tid;
 	smp.time = t.time;
+	r->last_ns = MAX(r->last_ns, t.time);
 	smp.addr = t.addr;
 	smp.cpu = t.cpu;
 	smp.period = t.period;
@@ -356,6 +359,8 @@ int perf_reader_run(struct perf_reader *r, struct sink *s)
 							take_in_order(r, h, &left);
 	}
 	rest = ret && ret != -EBADMSG ? 0 : perf_order_round(&r->order, true, take_record, r);
+	r->session.since = MIN(r->session.since,
+			       clock_second_after(r->session.epoch_ns, r->last_ns));
 	return ret ? ret : rest;
 }
 

@@ -23,8 +23,9 @@ void perf_reader_close(struct perf_reader *r);
 /* Events, and SESSION_LINES: what the caller wants besides, it sets. */
 struct session *perf_reader_session(struct perf_reader *r);
 
-/* Feed @s all records, once. 0; the sink's error; -EBADMSG: the records are damaged after
- * those that @s got; -ENOMEM; -EIO. */
+/* Feed @s all records, once. Then session.since is no later than the last sample, as far as its
+ * time is known: the file may be a copy. 0; the sink's error; -EBADMSG: the records are damaged
+ * after those that @s got; -ENOMEM; -EIO. */
 int perf_reader_run(struct perf_reader *r, struct sink *s);
 
 /* What is missing in what @s got, as a sentence; NULL: nothing. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/printable.h"
 #include "base/stats.h"
 #include "base/strtab.h"
@@ -40,6 +41,7 @@ struct tape_reader {
 	struct buf addresses; /* of those that have one, u64 each */
 	struct buf told;      /* session.told */
 	size_t kept;	      /* bytes */
+	uint64_t last_ns;     /* time of the last sample */
 	uint32_t type;	      /* the first chunk that is no event */
 	struct bytes chunk;
 	int next; /* what tape_stream_next() said of it */
@@ -276,6 +278,7 @@ static int take_sample(struct tape_reader *r, struct bytes chunk)
 		ret = decode_known(r, number);
 		stk.same = (uint32_t)number + 1;
 	}
+	r->last_ns = MAX(r->last_ns, smp.time);
 	give_addresses(r);
 	stk.frames = (const struct frame *)(const void *)r->frames.at;
 	stk.n = r->frames.n / sizeof(struct frame);
@@ -396,6 +399,8 @@ int tape_reader_run(struct tape_reader *r, struct sink *s)
 		if (!ret)
 			r->next = tape_stream_next(r->stream, &r->type, &r->chunk);
 	}
+	r->session.since = MIN(r->session.since,
+			       clock_second_after(r->session.epoch_ns, r->last_ns));
 	return ret ? ret : r->next;
 }
 

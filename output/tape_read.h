@@ -23,9 +23,9 @@ void tape_reader_close(struct tape_reader *r);
  * older pysampled's tape: that has no addresses. What the caller wants besides, it sets. */
 struct session *tape_reader_session(struct tape_reader *r);
 
-/* Feed @s all samples and what befell threads, once; maps, too, where it needs build-ids. 0; the
- * sink's error; -EBADMSG: the tape is damaged after what @s got; -ENOMEM: also where it names more
- * than any recording does; -EIO. */
+/* Feed @s all samples and what befell threads, once; maps, too, where it needs build-ids. Then
+ * session.since is no later than the last sample. 0; the sink's error; -EBADMSG: the tape is damaged
+ * after what @s got; -ENOMEM: also where it names more than any recording does; -EIO. */
 int tape_reader_run(struct tape_reader *r, struct sink *s);
 
 /* Afterwards: the tape ends before its recording did. */

@@ -39,6 +39,13 @@ static inline uint64_t clock_epoch_ns(void)
 	return clock_ns(&t) - now_ns();
 }
 
+/* The first second of UNIX time after @ns, of a clock that was 0 at @epoch_ns. INT64_MAX: one of
+ * the two is not known (0). */
+static inline int64_t clock_second_after(uint64_t epoch_ns, uint64_t ns)
+{
+	return epoch_ns && ns ? (int64_t)((epoch_ns + ns) / 1000000000) + 1 : INT64_MAX;
+}
+
 /* True: @sem was posted, and is taken. False: not until @until_ns. */
 static inline bool clock_await(sem_t *sem, uint64_t until_ns)
 {

@@ -1536,6 +1536,15 @@ def test_annotate_tells_that_a_file_was_changed(py):
             out = pysampled("report", "--annotate", "work", name, home=home).ok().out
             check("n += 1" in out, "no text: %s", out)
             equal("changed since it was recorded" in out.splitlines()[0], changed, "what is said of a file, by " + name)
+    for name in outputs[:2]: # folded stacks know no time
+        copy = os.path.join(home, "copy" + name[1:])
+        shutil.copyfile(os.path.join(home, name), copy)
+        os.utime(copy, (later + 100, later + 100))
+        out = pysampled("report", "--annotate", "work", copy).ok().out
+        check("changed since it was recorded" in out.splitlines()[0], "not told by a copy that is younger than the file: %s", out.splitlines()[0])
+        pysampled("convert", copy, "-o", os.path.join(home, "x.html")).ok()
+        with open(os.path.join(home, "x.html")) as file:
+            check('"changed":true' in file.read(), "not told by the page of %s", copy)
 
 
 @harness.one_python

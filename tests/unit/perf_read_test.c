@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -570,6 +571,37 @@ static void old_perf_tells_no_size_of_a_build_id(void **state)
 	}
 }
 
+/* Who has the number of a process may be another one by the time its map is begun. The file's own
+ * time is when it was copied. */
+static void a_later_process_lends_no_names(void **state)
+{
+	enum { FIRST = 5000001 /* the kernel has no such number */ };
+	const struct frame frames[] = { { .kind = FRAME_NATIVE, .ip = 0x1234 } };
+	const struct sample smp = { .pid = FIRST, .tid = FIRST, .time = 5, .period = 1 };
+	struct fixture f = { 0 };
+	char path[64];
+	struct statx st;
+	struct sink s;
+	FILE *map;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", FIRST);
+	assert_non_null(map = fopen(path, "wx"));
+	fputs("1200 100 made\n", map);
+	fclose(map);
+	assert_int_equal(statx(AT_FDCWD, path, 0, STATX_BTIME, &st), 0);
+	begin(&f, &s, 0);
+	s.ops->sample(&s, &smp, &(struct stack){ 1, frames });
+	end(&s);
+	read_recording(&f, 0);
+	assert_int_equal(!strstr(told, "|[unknown]\n"), !(st.stx_mask & STATX_BTIME));
+	cut_to_records(&f); /* when it ended is not told */
+	read_recording(&f, 0);
+	assert_int_equal(unlink(path), 0);
+	assert_non_null(strstr(told, "|made\n"));
+	drop(&f);
+}
+
 struct kernel_now {
 	struct perf_kernel_map map;
 	char path[64];
@@ -671,6 +703,7 @@ int main(void)
 		cmocka_unit_test(many_without_a_map_take_no_names),
 		cmocka_unit_test(old_perf_tells_no_size_of_a_build_id),
 		cmocka_unit_test(the_kernels_map_may_end_behind_its_code),
+		cmocka_unit_test(a_later_process_lends_no_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
