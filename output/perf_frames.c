@@ -26,6 +26,9 @@
 
 enum { MAX_MODULES = 128 << 20 /* bytes */, MAX_UNWOUND = 1024 };
 
+/* PERF_CONTEXT_USER_DEFERRED, 6.19: what ran in user mode is told by a later record. */
+#define CONTEXT_DEFERRED ((uint64_t)-640)
+
 #define UNNAMED "[unnamed]"
 #define UNKNOWN "[unknown]"
 
@@ -278,23 +281,40 @@ static size_t unwind(struct perf_frames *f, const struct perf_event_attr *a, pid
 	return s.n;
 }
 
+/* The callers in user mode, by calls that the processor kept: more is known of them than the kernel
+ * finds where code has no frame pointers. */
+static size_t take_calls(struct perf_frames *f, const struct perf_taken *t, struct frame *ret,
+			 size_t cap)
+{
+	size_t n = MIN(cap, t->n_calls);
+
+	for (size_t i = 0; i < n; i++)
+		ret[i] = user_frame(f, t->pid, load_u64(t->calls + PERF_LAYOUT_CALL * i), true);
+	return n;
+}
+
 static size_t take_chain(struct perf_frames *f, const struct perf_taken *t, struct frame *ret,
 			 size_t cap)
 {
-	bool kernel = false, leaf = true;
+	bool kernel = false, leaf = true, user = false;
 	size_t k = 0;
 
 	for (size_t i = 0; i < t->n_chain && k < cap; i++) {
 		uint64_t ip = load_u64(t->chain + 8 * i);
 
+		if (ip == CONTEXT_DEFERRED) /* a number stands behind it */
+			break;
 		if (ip >= PERF_CONTEXT_MAX) {
 			kernel = ip == PERF_CONTEXT_KERNEL;
+			user = ip == PERF_CONTEXT_USER;
 			continue;
 		}
 		ret[k] = kernel ? kernel_frame(f, ip) : user_frame(f, t->pid, ip, leaf);
 		/* What a wait is for stands above where it began. */
 		leaf &= kernel || ret[k].kind == FRAME_MARKER;
 		k++;
+		if (user && t->n_calls) /* from the innermost frame on */
+			return k + take_calls(f, t, ret + k, cap - k);
 	}
 	return k;
 }

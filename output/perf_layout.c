@@ -9,7 +9,10 @@
 #include "sample/perf_cursor.inc.h"
 #include "sample/perf_decode.h"
 
-enum { RECORD_USER_TYPE = 64 /* from here on records are perf's, not the kernel's */ };
+enum {
+	RECORD_USER_TYPE = 64,	   /* from here on records are perf's, not the kernel's */
+	BRANCH_COUNTERS = 1 << 19, /* PERF_SAMPLE_BRANCH_COUNTERS, 6.8 */
+};
 
 /* The next word if the records have @field. */
 static uint64_t take_if(struct perf_cursor *r, const struct perf_event_attr *a, uint64_t field)
@@ -63,16 +66,25 @@ static void pass_raw(struct perf_cursor *r)
 		perf_take(r, load_u32(n));
 }
 
-static void pass_branches(struct perf_cursor *r, uint64_t type)
+/* Branches that were taken; of --call-graph lbr they are calls. */
+static void take_branches(struct perf_cursor *r, uint64_t type, struct perf_taken *ret)
 {
 	uint64_t n = perf_take_u64(r);
+	const unsigned char *at;
 
 	if (type & PERF_SAMPLE_BRANCH_HW_INDEX)
 		perf_take(r, 8);
-	if (n > r->left / 24)
+	if (n > r->left / PERF_LAYOUT_CALL) {
 		r->bad = true;
-	else
-		perf_take(r, 24 * n);
+		return;
+	}
+	at = perf_take(r, PERF_LAYOUT_CALL * n);
+	if (type & BRANCH_COUNTERS)
+		perf_take(r, 8 * n);
+	if (type & PERF_SAMPLE_BRANCH_CALL_STACK) {
+		ret->calls = at;
+		ret->n_calls = at ? n : 0;
+	}
 }
 
 static void take_chain(struct perf_cursor *r, struct perf_taken *ret)
@@ -105,7 +117,7 @@ static void take_user(struct perf_cursor *r, const struct perf_event_attr *a,
 	if (a->sample_type & PERF_SAMPLE_RAW)
 		pass_raw(r);
 	if (a->sample_type & PERF_SAMPLE_BRANCH_STACK)
-		pass_branches(r, a->branch_sample_type);
+		take_branches(r, a->branch_sample_type, ret);
 	if (a->sample_type & PERF_SAMPLE_REGS_USER &&
 	    perf_take_u64(r) != PERF_SAMPLE_REGS_ABI_NONE)
 		ret->regs =

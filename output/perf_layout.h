@@ -9,6 +9,8 @@
 
 #include "sample/sample.h"
 
+enum { PERF_LAYOUT_CALL = 24 };
+
 /* A PERF_RECORD_SAMPLE; views point into the record. What it has not is 0. */
 struct perf_taken {
 	uint64_t ip, time, addr, period;
@@ -18,6 +20,10 @@ struct perf_taken {
 	uint64_t n_chain;
 	const unsigned char *regs; /* user registers, a word each of attr.sample_regs_user */
 	struct bytes stack;	   /* of the user; may be empty */
+	/* @n_calls that have not returned, the last first, as the processor kept them: each has
+	 * PERF_LAYOUT_CALL bytes, of which the first word is where the call is. */
+	const unsigned char *calls;
+	uint64_t n_calls;
 	const unsigned char *group; /* @n_group times a value, the number of its event, and more */
 	uint64_t n_group, group_bytes; /* of each */
 };

@@ -22,6 +22,7 @@ enum {
 	MAX_RECORD = 1 << 16,
 	MAX_FRAMES = MAX_RECORD / 8,
 	COMM_BYTES = 256,
+	RECORD_CALLCHAIN_DEFERRED = 22, /* 6.19: what ran in user mode at samples before */
 	RECORD_FINISHED_ROUND = 68, /* perf's own, tools/perf/util/event.h */
 	MISC_FILTERED = 1 << 15,    /* PERF_RECORD_MISC_LOST_SAMPLES_BPF there */
 };
@@ -38,6 +39,7 @@ struct perf_reader {
 	struct perf_chains chains;
 	uint64_t last_ns; /* time of the last sample */
 	uint64_t lost[2]; /* samples: as the kernel says, and as perf does */
+	uint64_t deferred;	 /* stacks of user mode that come behind their samples */
 	struct idmap counter_of; /* what a group's samples told last: a place in @counters */
 	struct buf counters;	 /* uint64_t each */
 	struct sink *sink;
@@ -234,7 +236,7 @@ static int take_sample(struct perf_reader *r, const struct perf_event_header *h)
 	smp.addr = t.addr;
 	smp.cpu = t.cpu;
 	smp.period = t.period;
-	if (t.n_chain && !t.stack.n) {
+	if (t.n_chain && !t.stack.n && !t.n_calls) {
 		uint64_t key[] = { (uint32_t)t.pid, perf_frames_state(r->frames, t.pid) };
 
 		known = perf_chains_find(&r->chains, key, t.chain, t.n_chain);
@@ -266,6 +268,9 @@ static int take_record(void *arg, const struct perf_event_header *h)
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
 		return take_side(r, h);
+	case RECORD_CALLCHAIN_DEFERRED:
+		r->deferred++;
+		return 0;
 	default:
 		return 0;
 	}
@@ -475,8 +480,14 @@ const char *perf_reader_missing(struct perf_reader *r)
 {
 	uint64_t unnamed = *perf_frames_unnamed(r->frames);
 
+	if (r->deferred)
+		snprintf(r->missing, sizeof(r->missing),
+			 "%s: stacks of user mode were recorded behind their samples (perf record "
+			 "--call-graph fp,defer), %llu of them: those are not read; record "
+			 "without defer",
+			 r->path ? r->path : "?", (unsigned long long)r->deferred);
 	if (!unnamed)
-		return NULL;
+		return r->deferred ? r->missing : NULL;
 	snprintf(r->missing, sizeof(r->missing),
 		 perf_frames_have_python(r->frames) ?
 			 "%s: %llu Python frames were recorded after the last copy of the "

@@ -43,7 +43,7 @@ static const struct perf_event_attr full = {
 	.sample_id_all = 1,
 };
 
-static void put_full(void)
+static void put_full(bool counted)
 {
 	n_words = 0;
 	put(0x1234);
@@ -65,6 +65,8 @@ static void put_full(void)
 	put(1);		 /* branches */
 	for (int i = 0; i < 3; i++)
 		put(6);
+	if (counted)
+		put(0x55);
 	put(PERF_SAMPLE_REGS_ABI_64);
 	put(0xa);
 	put(0xb);
@@ -79,7 +81,7 @@ static void each_field_is_found(void **state)
 	struct perf_taken t;
 	uint64_t id;
 
-	put_full();
+	put_full(false);
 	assert_int_equal(perf_layout_sample(&full, record(PERF_RECORD_SAMPLE), &t), 0);
 	assert_int_equal(t.ip, 0x1234);
 	assert_int_equal(t.pid, 10);
@@ -102,19 +104,37 @@ static void each_field_is_found(void **state)
 	assert_int_equal(perf_layout_time(&full, record(PERF_RECORD_SAMPLE)), 1000);
 }
 
+static void branches_may_be_counted_and_be_calls(void **state)
+{
+	enum { COUNTERS = 1 << 19 };
+	struct perf_event_attr a = full;
+	struct perf_taken t;
+
+	put_full(false);
+	assert_int_equal(perf_layout_sample(&a, record(PERF_RECORD_SAMPLE), &t), 0);
+	assert_int_equal(t.n_calls, 0);
+	put_full(true);
+	a.branch_sample_type = COUNTERS | PERF_SAMPLE_BRANCH_CALL_STACK;
+	assert_int_equal(perf_layout_sample(&a, record(PERF_RECORD_SAMPLE), &t), 0);
+	assert_int_equal(load_u64(t.regs + 8), 0xb);
+	assert_int_equal(t.stack.n, 8);
+	assert_int_equal(t.n_calls, 1);
+	assert_int_equal(load_u64(t.calls), 6);
+}
+
 static void each_cut_is_refused(void **state)
 {
 	struct perf_taken t;
 	size_t all;
 
-	put_full();
+	put_full(false);
 	for (all = n_words; n_words-- > 0;)
 		assert_int_equal(perf_layout_sample(&full, record(PERF_RECORD_SAMPLE), &t),
 				 -EBADMSG);
 	n_words = all;
 	words[9] = UINT64_MAX / 8; /* counters */
 	assert_int_equal(perf_layout_sample(&full, record(PERF_RECORD_SAMPLE), &t), -EBADMSG);
-	put_full();
+	put_full(false);
 	words[15] = UINT64_MAX / 8; /* chain */
 	assert_int_equal(perf_layout_sample(&full, record(PERF_RECORD_SAMPLE), &t), -EBADMSG);
 }
@@ -230,6 +250,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_field_is_found),
+		cmocka_unit_test(branches_may_be_counted_and_be_calls),
 		cmocka_unit_test(each_cut_is_refused),
 		cmocka_unit_test(a_name_ends_before_the_trailer),
 		cmocka_unit_test(a_title_stands_behind_the_name),

@@ -518,6 +518,22 @@ static void put_path(struct buf *b, uint32_t type, const struct buf *before, con
 	buf_align(b, 8);
 }
 
+static void put_map(struct buf *to, const struct side *map)
+{
+	struct buf b = { 0 };
+
+	buf_u32(&b, 10);
+	buf_u32(&b, 10);
+	buf_u64(&b, map->u.mmap.addr);
+	buf_u64(&b, map->u.mmap.len);
+	buf_u64(&b, map->u.mmap.pgoff);
+	buf_zero(&b, 24); /* device and inode */
+	buf_u32(&b, map->u.mmap.prot);
+	buf_u32(&b, MAP_PRIVATE);
+	put_path(to, PERF_RECORD_MMAP2, &b, map->u.mmap.path);
+	buf_deinit(&b);
+}
+
 /* A build-id as perf wrote them before Linux 5.11, the map of a file, and a sample in it. */
 static struct buf in_a_file(const unsigned char id[20], const struct side *map)
 {
@@ -528,17 +544,7 @@ static struct buf in_a_file(const unsigned char id[20], const struct side *map)
 	buf_zero(&b, 4);
 	put_path(&ret, 67, &b, map->u.mmap.path);
 	buf_deinit(&b);
-	b = (struct buf){ 0 };
-	buf_u32(&b, 10);
-	buf_u32(&b, 10);
-	buf_u64(&b, map->u.mmap.addr);
-	buf_u64(&b, map->u.mmap.len);
-	buf_u64(&b, map->u.mmap.pgoff);
-	buf_zero(&b, 24); /* device and inode */
-	buf_u32(&b, map->u.mmap.prot);
-	buf_u32(&b, MAP_PRIVATE);
-	put_path(&ret, PERF_RECORD_MMAP2, &b, map->u.mmap.path);
-	buf_deinit(&b);
+	put_map(&ret, map);
 	put_sample(&ret, (uintptr_t)tell_sample + 1, 10, 5, 1);
 	return ret;
 }
@@ -600,6 +606,92 @@ static void a_later_process_lends_no_names(void **state)
 	assert_int_equal(unlink(path), 0);
 	assert_non_null(strstr(told, "|made\n"));
 	drop(&f);
+}
+
+/* ---- stacks ---- */
+
+enum { CONTEXT_DEFERRED = -640, CALLCHAIN_DEFERRED = 22 };
+
+/* A sample of who runs tell_sample(), with @n words of the kernel's chain and maybe @n_calls. */
+static void put_stack(struct buf *b, const uint64_t *chain, size_t n, const uint64_t *calls,
+		      size_t n_calls)
+{
+	size_t at = b->n;
+
+	put_sample(b, (uintptr_t)tell_sample + 1, 10, 5, 1);
+	buf_u64(b, n);
+	buf_put(b, chain, 8 * n);
+	if (calls)
+		buf_u64(b, n_calls);
+	for (size_t i = 0; i < n_calls; i++) {
+		buf_u64(b, calls[i]);
+		buf_zero(b, 16); /* where to, and flags */
+	}
+	buf_set_u16(b, at + 6, (unsigned)(b->n - at));
+}
+
+static bool read_stacks(uint64_t more, const struct buf *records)
+{
+	struct perf_event_attr a = clock_attr;
+	struct fixture f = { 0 };
+	bool ret;
+
+	a.sample_type |= PERF_SAMPLE_CALLCHAIN | more;
+	a.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK;
+	write_foreign(&f, &a, 0, records, records->n);
+	ret = read_recording(&f, 0);
+	drop(&f);
+	return ret;
+}
+
+/* What the kernel finds by frame pointers stands in the sample, too. A call is where it is, and not
+ * where it returns to. */
+static void callers_are_those_that_the_processor_kept(void **state)
+{
+	const uint64_t calls[] = { (uintptr_t)tell_side, (uintptr_t)drop };
+	const uint64_t chain[] = { PERF_CONTEXT_KERNEL, UINT64_C(0xffffffff81000000),
+				   PERF_CONTEXT_USER, (uintptr_t)tell_sample + 1, 0x1234 };
+	const struct side map = map_of(tell_sample);
+	struct buf records = { 0 };
+
+	(void)state;
+	put_map(&records, &map);
+	put_stack(&records, chain + 2, 3, calls, 2);
+	put_stack(&records, chain + 2, 3, calls + 1, 1);
+	put_stack(&records, chain + 2, 3, calls, 0);
+	put_stack(&records, chain, 5, calls, 2);
+	assert_false(read_stacks(PERF_SAMPLE_BRANCH_STACK, &records));
+	assert_string_equal(told,
+			    "0/0=swapper\n"
+			    "10/10 0 at=5 n=1 prov=3 addr=0|tell_sample|tell_side|drop\n"
+			    "10/10 0 at=5 n=1 prov=3 addr=0|tell_sample|drop\n"
+			    "10/10 0 at=5 n=1 prov=3 addr=0|tell_sample|[unknown]\n"
+			    "10/10 0 at=5 n=1 prov=3 addr=0|[kernel]_[k]|tell_sample"
+			    "|tell_side|drop\n");
+	buf_deinit(&records);
+}
+
+/* Of who was in user mode there is where it ran; what stands for the rest is no address. */
+static void stacks_behind_their_samples_are_told(void **state)
+{
+	const uint64_t chain[] = { PERF_CONTEXT_KERNEL, UINT64_C(0xffffffff81000000),
+				   (uint64_t)CONTEXT_DEFERRED, 77 };
+	const struct side map = map_of(tell_sample);
+	struct buf records = { 0 };
+
+	(void)state;
+	put_map(&records, &map);
+	put_stack(&records, chain, 4, NULL, 0);
+	put_stack(&records, chain + 2, 2, NULL, 0);
+	assert_false(read_stacks(0, &records));
+	put_head(&records, CALLCHAIN_DEFERRED, 24);
+	buf_u64(&records, 77);
+	buf_u64(&records, 0);
+	assert_true(read_stacks(0, &records));
+	assert_string_equal(told, "0/0=swapper\n"
+				  "10/10 0 at=5 n=1 prov=3 addr=0|[kernel]_[k]\n"
+				  "10/10 0 at=5 n=1 prov=3 addr=0|tell_sample\n");
+	buf_deinit(&records);
 }
 
 struct kernel_now {
@@ -704,6 +796,8 @@ int main(void)
 		cmocka_unit_test(old_perf_tells_no_size_of_a_build_id),
 		cmocka_unit_test(the_kernels_map_may_end_behind_its_code),
 		cmocka_unit_test(a_later_process_lends_no_names),
+		cmocka_unit_test(callers_are_those_that_the_processor_kept),
+		cmocka_unit_test(stacks_behind_their_samples_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
