@@ -261,7 +261,8 @@ static bool take_regs(const struct perf_event_attr *a, const unsigned char *at,
 	return true;
 }
 
-/* Frames from a copy of the stack (perf record --call-graph dwarf). */
+/* Frames from a copy of the stack (perf record --call-graph dwarf), and a marker where callers are
+ * missing. */
 static size_t unwind(struct perf_frames *f, const struct perf_event_attr *a, pid_t pid,
 		     const struct perf_taken *t, struct frame *ret, size_t cap)
 {
@@ -278,6 +279,9 @@ static size_t unwind(struct perf_frames *f, const struct perf_event_attr *a, pid
 	unwinder_stack(f->unwinder, pid, &regs, &mem, NULL, NULL, &s);
 	for (size_t i = 0; i < s.n; i++)
 		ret[i] = user_frame(f, pid, s.frame[i].pc, !s.frame[i].returned);
+	if (s.end != UNWIND_BOTTOM && s.n < cap)
+		ret[s.n++] = (struct frame){ .kind = FRAME_MARKER,
+					     .name = unwind_end_name(s.end) };
 	return s.n;
 }
 

@@ -641,6 +641,24 @@ def test_what_perf_sent_down_a_pipe_is_read(py, options):
         equal(ours, theirs, "samples of " + words[0])
 
 
+@harness.each(size=[256, 32768])
+@harness.one_python
+def test_a_stack_whose_copy_ends_says_so(py, size):
+    """perf copies the stack's begin: where a thread's start is not reached a marker stands in its place."""
+    harness.need_command("perf")
+    home, target = harness.folder(), Target(py, "groundtruth.py")
+    path = os.path.join(home, "x.data")
+    harness.perf("record", "-q", "-e", "cpu-clock:u", "-F", "499", "--call-graph=dwarf,%d" % size, "-p", str(target.pid), "-o", path, "--", "sleep", "1", home=home)
+    stacks = harness.parse_folded(pysampled("convert", path, "-o", "-", home=home).ok().out)
+    roots = {}
+    for frames, count in stacks:
+        roots[frames[1]] = roots.get(frames[1], 0) + count
+    harness.enough(sum(roots.values()) > 20, "samples: %s", roots)
+    markers = {root for root in roots if re.match(r"\[(cut|limit|bad stack|no \w+)\]$", root)}
+    equal(set(roots) - markers - {"_start", "clone3", "__clone3", "clone", "__clone"}, set(), "begins of stacks among %s" % roots)
+    check("[cut]" in roots if size == 256 else "_start" in roots, "begins of stacks: %s", roots)
+
+
 def is_full(pipe, least=20000):
     """Has nothing more gone into it for a second?"""
     def waiting():
