@@ -169,21 +169,25 @@ static uint32_t node_of(const struct gecko_track *k, size_t i)
 	return tree_row(k->t, moment(k, i)->row)->node;
 }
 
-/* The nodes of the track's stacks and their callers: these have lower numbers. */
+static int by_number(const void *a, const void *b)
+{
+	return COMPARE(*(const uint32_t *)a, *(const uint32_t *)b);
+}
+
+/* The nodes of the track's stacks and their callers: these have lower numbers. Of a server with
+ * many threads each has few of the tree's nodes. */
 static void collect_nodes(struct gecko_track *k)
 {
-	uint32_t n = 0;
-
 	for (size_t i = 0; i < k->n; i++)
 		for (uint32_t node = node_of(k, i); node && !k->node_row[node];
-		     node = tree_node(k->t, node)->parent)
+		     node = tree_node(k->t, node)->parent) {
+			buf_u32(&k->nodes, node);
 			k->node_row[node] = 1;
-	for (uint32_t i = 1; i < tree_n_nodes(k->t); i++) {
-		if (!k->node_row[i])
-			continue;
-		buf_u32(&k->nodes, i);
-		k->node_row[i] = ++n;
-	}
+		}
+	if (k->nodes.n)
+		qsort(k->nodes.at, k->nodes.n / 4, 4, by_number);
+	for (uint32_t i = 0; i < k->nodes.n / 4; i++)
+		k->node_row[node_at(k, i)] = i + 1;
 }
 
 /* The nodes have no rows any more. */
