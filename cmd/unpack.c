@@ -138,7 +138,7 @@ static int unpack(const char *path, struct perf_head *h)
 	if (code)
 		return code;
 	word = cmd_quoted(path);
-	cmd_line(stdout, "wrote %s; next: perf report -i %s", beside, word ? word : path);
+	cmd_say("wrote %s; next: perf report -i %s", beside, word ? word : path);
 	return EXIT_DONE;
 }
 

@@ -435,7 +435,8 @@ def test_a_recording_from_another_machine_is_unpacked(py, packed):
     def names():
         return re.findall(r"py::(\w+)", harness.perf("report", "--stdio", "-g", "none", "-i", moved, home=there)[0])
     equal(names(), [], "names before")
-    pysampled("unpack", moved, home=there).ok()
+    run = pysampled("unpack", moved, home=there).ok()
+    equal((run.out, "; next: perf report -i " in run.err), ("", True), "what is said on which stream: %s" % run)
     check(any(re.match(r"[fg]_\d\d", name) for name in names()), "perf has no names: %s", names())
     check(os.path.exists(moved + ".pyframes/pyframes.so"), "nothing beside it")
     with open(moved, "r+b") as file:
