@@ -958,7 +958,7 @@ NATIVE_ENDS = {"[no CFI]", "[no map]", "[no register]", "[cut]", "[limit]", "[ba
 
 class Truth(dict):
     """{native leaf: [[function, line], caller, …]}; roots: what can stand below, up to the root: [[function, lines], …] each
-    (tests/targets/target.py)."""
+    (tests/targets/target.py), of all leaves or {leaf: roots}."""
 
     def __init__(self, truth, roots=([],)):
         super().__init__(truth)
@@ -968,10 +968,11 @@ class Truth(dict):
         """Is this the whole stack of a leaf, leaf first, or one that is cut somewhere?"""
         want = [tuple(pair) for pair in self[leaf]]
         below = got[len(want):]
-        return got[:len(want)] == want[:len(got)] and any(
+        roots = self.roots[leaf] if isinstance(self.roots, dict) else self.roots
+        return (cut or len(got) >= len(want)) and got[:len(want)] == want[:len(got)] and any(
             (len(below) == len(root) or cut) and len(below) <= len(root)
             and all(frame[0] == name and frame[1] in lines for frame, (name, lines) in zip(below, root))
-            for root in self.roots)
+            for root in roots)
 
 
 def judge(stacks, truth):

@@ -41,6 +41,27 @@ def test_judge_accepts_a_cut_stack_only_where_it_may_be_cut():
     equal([verdict(RIGHT.replace("<module> (/a/b.py:3);", root)).right for root in ("", "[truncated];")], [0, 3], "right")
 
 
+SHORT = "py-7;cycle (/a/b.py:100);f_01 (/a/b.py:7);g_01 (/a/b.py:9);spin_05 3\n"  # nothing stands below it
+
+
+@harness.each(short=["cycle (/a/b.py:100);", "cycle (/a/b.py:100);f_01 (/a/b.py:7);",
+                     "cycle (/a/b.py:100);f_01 (/a/b.py:7);g_01 (/a/b.py:9);"])
+def test_judge_sees_that_callers_are_missing_where_nothing_is_below(short):
+    truth = harness.Truth(TRUTH, [[]])
+
+    def right(text):
+        return harness.judge(harness.parse_folded(text), truth).right
+    equal(right(SHORT), 3, "the whole stack")
+    equal(right(SHORT.replace(short, "")), 0, "without some callers, or all")
+    equal(right(SHORT.replace(short, "[truncated];")), 3, "a stack that is cut there")
+
+
+def test_judge_knows_what_is_below_each_leaf():
+    truth = harness.Truth(dict(TRUTH, spin_06=TRUTH["spin_05"]), {"spin_05": TRUTH.roots, "spin_06": [[]]})
+    stacks = [text.replace("spin_05", leaf) for text in (RIGHT, SHORT) for leaf in ("spin_05", "spin_06")]
+    equal([harness.judge(harness.parse_folded(text), truth).right for text in stacks], [3, 0, 0, 3], "right")
+
+
 def test_judge_of_a_jit_judges_functions():
     sys.path.insert(0, os.path.join(harness.ROOT, "tests", "accuracy"))
     from peers import with_hidden_lines

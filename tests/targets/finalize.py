@@ -43,7 +43,7 @@ atexit.register(at_exit)
 sys.last = Last()  # freed with the module sys, late in the interpreter's end
 for _ in range(3):
     threading.Thread(target=daemon, daemon=True).start()
-target.ready(roots=[target.root_of_thread(), []],
+target.ready(roots={"spin_01": [target.root_of_thread()], "spin_02": [[]], "spin_03": [[]]},
              truth={"spin_01": [["work", line(work, 1)], ["daemon", line(daemon, 2)]],
                     "spin_02": [["at_exit", line(at_exit, 3)]], "spin_03": [["Last.__del__", line(Last.__del__, 3)]]})
 if "wait" in sys.argv:

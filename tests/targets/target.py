@@ -1,7 +1,7 @@
 """What every target does: bound its life, say READY with its facts, and count its progress in a shared file.
 
 Facts that judges know: truth {native leaf: [[qualname, line], ...]}, leaf first; roots: what can stand below a truth, up to
-the root of the program or of a thread: each a list of [qualname, lines that it can be at], innermost first.
+the root of the program or of a thread: each a list of [qualname, lines that it can be at], innermost first; or {leaf: roots}.
 """
 import dis
 import json
