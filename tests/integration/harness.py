@@ -4,7 +4,6 @@ A test is a function named test_* in a test_*.py beside this file. It fails by a
 returns is printed.
 each(name=values, ...) runs it once for each combination; each_python once for each CPython.
 """
-import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -446,11 +445,11 @@ def clean_up():
     return errors
 
 
-def folder(mode=0o755, kept=False):
-    """A folder of the test's own, gone after the test, or after all tests."""
+def folder(mode=0o755):
+    """A folder of the test's own, gone after the test."""
     path = tempfile.mkdtemp(prefix="pysampled-test-%d-" % os.getpid())
     os.chmod(path, mode)
-    (atexit.register if kept else cleanup)(shutil.rmtree, path, True)
+    cleanup(shutil.rmtree, path, True)
     return path
 
 
@@ -468,17 +467,31 @@ def mounts():
         return [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4]) for line in file]
 
 
+def owner(path):
+    """The PID of the run in whose folder a path lies; 0 if it is in none's."""
+    found = re.match(re.escape(os.path.join(tempfile.gettempdir(), "pysampled-test-")) + r"(\d+)-", path)
+    return int(found[1]) if found else 0
+
+
 def unmount_of_the_killed(ours=False):
     """Takes away what is mounted in the folders of runs that could not, and with ours in this one's; where. No file system is
     asked: one that does not answer keeps nobody waiting."""
-    libc, detach, no_follow = ctypes.CDLL(None), 2, 8
-    name, found = re.compile(re.escape(os.path.join(tempfile.gettempdir(), "pysampled-test-")) + r"(\d+)-"), []
+    libc, detach, no_follow, found = ctypes.CDLL(None), 2, 8, []
     for point in reversed(mounts()):
-        of = name.match(point)
-        if of and (int(of[1]) == os.getpid() if ours else not os.path.exists("/proc/" + of[1])):
+        pid = owner(point)
+        if pid and (pid == os.getpid() if ours else not os.path.exists("/proc/%d" % pid)):
             if libc.umount2(point.encode(), detach | no_follow) == 0:
                 found.append(point)
     return found
+
+
+def remove_folders_of_the_killed():
+    """But those in which something is mounted: what lies there is not ours."""
+    points = mounts()
+    for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), "pysampled-test-*")):
+        pid, real = owner(path), os.path.realpath(path)
+        if pid and not os.path.exists("/proc/%d" % pid) and not any((point + "/").startswith(real + "/") for point in points):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def end(process):

@@ -32,8 +32,18 @@ def on_alarm(number, frame):
     raise TimedOut()
 
 
-def on_term(number, frame):
+def on_end(number, frame):
+    """Of whoever is told to end. SIGTERM is heard once: a terminal's SIGINT reaches a child that its parent then tells, too,
+    and `timeout` tells each twice."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt()
+
+
+def listen():
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.signal(signal.SIGTERM, on_end)
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:  # a shell's background job ignores it
+        signal.signal(signal.SIGINT, on_end)
 
 
 def find_tests():
@@ -49,7 +59,11 @@ def find_tests():
 
 def run_one(function, arguments):
     """(word, text) of one test; "again" if it had too little to judge by."""
-    word, text = run_function(function, arguments)
+    try:
+        word, text = run_function(function, arguments)
+    except BaseException:  # a signal ends the run
+        harness.clean_up()
+        raise
     errors = harness.clean_up()
     return ("FAIL", "cleaning up: " + "; ".join(errors)) if errors and word != "FAIL" else (word, text)
 
@@ -150,7 +164,7 @@ def in_a_child(function, arguments):
     pid = os.fork()
     if pid == 0:
         os.close(out)
-        with open(into, "wb") as file:
+        with contextlib.suppress(KeyboardInterrupt), open(into, "wb") as file:
             pickle.dump(timed(run_one, function, arguments), file)
         sys.stdout.flush()
         os._exit(0)
@@ -181,6 +195,8 @@ def run_beside(results, tests):
         for _, pid in running.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
+        for _, pid in running.values():
+            os.waitpid(pid, 0)
     for test, became in alone:
         results.take(test, *became)
 
@@ -196,8 +212,7 @@ def unpack_absent():
 
 def main():
     args = parse_args()
-    signal.signal(signal.SIGALRM, on_alarm)
-    signal.signal(signal.SIGTERM, on_term)
+    listen()
     if args.matrix or args.free_threaded:
         import matrix
         matrix.unpack(args.free_threaded)
@@ -209,6 +224,8 @@ def main():
     for path in harness.undo_of_the_killed():
         print("%s is as it was before a run that was killed" % path, flush=True)
     harness.unmount_of_the_killed()
+    harness.remove_folders_of_the_killed()
+    atexit.register(harness.remove_folders_of_the_killed)
     atexit.register(harness.unmount_of_the_killed)  # of tests that ran in processes of their own
     atexit.register(harness.unmount_of_the_killed, ours=True)
     results = Results()

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from concurrent import futures
 from unittest import mock
 
@@ -112,16 +113,17 @@ def test_it():
 """
 
 
-def run_made(code, *args):
+def run_made(code, *args, **options):
     """The runner on a test made of this code: (status, how often the test ran, its counts, its output)."""
     where = harness.folder()
     for name in "run.py", "harness.py", "tolerances.py":
         shutil.copy(os.path.join(harness.ROOT, "tests", "integration", name), where)
     log, counts = os.path.join(where, "log"), os.path.join(where, "counts")
     harness.write(log, "")
+    harness.write(counts, "")
     harness.write(os.path.join(where, "test_made.py"), MADE % (log, code))
     done = subprocess.run([sys.executable, os.path.join(where, "run.py"), "--counts", counts, *args], stdout=subprocess.PIPE,
-                          text=True)
+                          text=True, **options)
     with open(log) as ran, open(counts) as counted:
         return done.returncode, len(ran.readlines()), counted.read().splitlines(), done.stdout
 
@@ -181,6 +183,57 @@ def test_what_a_killed_run_changed_is_changed_back():
     equal(open(path).read(), "2\n", "the setting")
     equal(harness.undo_of_the_killed(), [path, path], "what is changed back")
     equal(open(path).read(), "0\n", "the setting")
+
+
+# Who is told to end: the runner, the process of a test that runs beside others, or both, as by a terminal.
+TOLD = {"alone": "kill(os.getpid(), signal.SIGTERM)", "parent": "kill(os.getppid(), signal.SIGTERM)", "terminal": "killpg(0, signal.SIGINT)"}
+ENDS = """harness.folder(), harness.change(%r, "1\\n"), harness.cleanup(harness.time.sleep, 0.3)
+    from harness import os, signal, time
+    harness.until(lambda: harness.status(os.getppid())["State"][0] == "S", "the parent waits for us")
+    os.%s
+    time.sleep(60)
+test_it.beside = %r"""
+
+
+@harness.each(told=list(TOLD))
+def test_what_an_interrupted_run_changed_is_changed_back(told):
+    where, setting = harness.folder(), os.path.join(harness.folder(), "setting")
+    harness.write(setting, "0\n")
+    status, ran, _, said = run_made(ENDS % (setting, TOLD[told], told != "alone"), start_new_session=True, stderr=subprocess.DEVNULL,
+                                    env=dict(os.environ, TMPDIR=where, PYSAMPLED_BUILD=where),
+                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    check(status != 0 and ran == 1, "status %s, runs %s: %s", status, ran, said)
+    equal((open(setting).read(), os.listdir(where)), ("0\n", []), "the setting, and what is left")
+
+
+def test_folders_of_a_killed_run_are_removed():
+    """By the next run. Not those of others, nor one in which something is mounted."""
+    with mock.patch.object(tempfile, "tempdir", harness.folder()):
+        ours, pid = os.path.basename(harness.folder()), os.fork()
+        if pid == 0:
+            harness.write(os.path.join(harness.folder(), "file"), "")
+            harness.folder()
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(pid, 0)
+        first, second = sorted(set(os.listdir(tempfile.tempdir)) - {ours})
+        with mock.patch.object(harness, "mounts", lambda: ["/", os.path.join(tempfile.tempdir, second, "mounted")]):
+            harness.remove_folders_of_the_killed()
+        equal(sorted(os.listdir(tempfile.tempdir)), sorted([ours, second]), "what is left")
+        run_made("pass", env=dict(os.environ, TMPDIR=tempfile.tempdir))
+        check({ours} <= set(os.listdir(tempfile.tempdir)) and second not in os.listdir(tempfile.tempdir), "what is left: %s",
+              os.listdir(tempfile.tempdir))
+
+
+@harness.one_python
+def test_tests_of_one_recording_leave_no_folder(py):
+    """They run in processes of their own, which end without what atexit would do."""
+    harness.need_command("perf")
+    where = harness.folder()
+    done = subprocess.run([sys.executable, os.path.join(harness.ROOT, "tests", "integration", "run.py"), "-k", "consumers.counts_of",
+                           "--quick"], stdout=subprocess.PIPE, text=True,
+                          env=dict(os.environ, TMPDIR=where, PYSAMPLED_TEST_PYTHONS=py.need()))
+    check("ok consumers.counts_of" in done.stdout, "no recording: %s", done.stdout)
+    equal(os.listdir(where), [], "what is left")
 
 
 def test_what_a_killed_run_mounted_is_unmounted():
