@@ -132,11 +132,18 @@ class Totals:
 
     def boot(self, guest, script, name, **options):
         """Counts what the guest says; that it came to its end, too."""
-        begin = time.monotonic()
+        begin, failed = time.monotonic(), self.count["FAIL"]
         status = guest.run(script, self.line, **options)
         if status is None:
             self.say("FAIL", "%s: the guest never came to its end" % name)
+        else:
+            self.ended(name, status, failed)
         print("-- %s: %.0f s" % (name, time.monotonic() - begin), flush=True)
+
+    def ended(self, name, status, failed):
+        """A status that no failure explains is one; failed: how many there were before."""
+        if status != 0 and self.count["FAIL"] == failed:
+            self.say("FAIL", "%s: ended with status %d, though nothing failed" % (name, status))
 
 
 UNIT_SCRIPT = """cd %s
@@ -174,24 +181,26 @@ class Prepared:
                 harness.extension(harness.Python(harness.tag_of(self.python), self.python), name)
 
     def script(self, unit, tests):
+        """Its status is the last that is not 0."""
         text = UNIT_SCRIPT % (self.build, ROOT) if unit else ""
         text += SETTINGS % (self.build, self.exchange, shlex.quote(self.python))
         patterns = " ".join("-k " + shlex.quote(test) for test in tests if not test.startswith(PROGRAMS))
         commands = ["tests/integration/run.py " + patterns] if patterns else []
         commands += [test for test in tests if test.startswith(PROGRAMS)]
-        return text + "".join("%s %s\n" % (self.runner, command) for command in commands)
+        text += "".join("%s %s || status=$?\n" % (self.runner, command) for command in commands)
+        return text + "exit ${status:-0}\n"
 
     def read_here(self, totals):
         """What the guest recorded, if it did."""
         if not os.path.exists(os.path.join(self.exchange, "facts")):
             return
+        failed = totals.count["FAIL"]
         done = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "integration", "run.py"), "-k", EXCHANGE],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                               env=dict(os.environ, PYSAMPLED_EXCHANGE=self.exchange, PYSAMPLED_TEST_PYTHONS=sys.executable))
         for text in done.stdout.splitlines(True):
             totals.line(text)
-        if not done.stdout:
-            totals.say("FAIL", "%s: ended with status %d" % (EXCHANGE, done.returncode))
+        totals.ended(EXCHANGE, done.returncode, failed)
 
 
 def prepare(totals, machine):

@@ -1,10 +1,13 @@
 """The tables of the documents: the command that stands above each would still write its columns and its rows."""
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import itertools
 import os
 import re
 import shlex
+import subprocess
 import sys
 import types
 
@@ -21,6 +24,7 @@ import report  # noqa: E402
 import scale  # noqa: E402
 import tables as written  # noqa: E402
 
+ENVS = os.path.join("tests", "envs")
 CPUS = 2  # of the machine that wrote tools/bench --scale
 
 
@@ -170,7 +174,7 @@ def test_a_table_is_one_that_its_command_writes(part):
 
 
 def test_what_guests_told_is_taken_again_for_the_same_binary_only():
-    envs, place, told = tool("run.py", os.path.join("tests", "envs")), harness.folder(), iter(([], [1], [2], [3]))
+    envs, place, told = tool("run.py", ENVS), harness.folder(), iter(([], [1], [2], [3]))
     guest = types.SimpleNamespace(path=lambda name: os.path.join(place, name))
     given = types.SimpleNamespace(pysampled=os.path.join(place, "binary"), resume=True)
 
@@ -181,6 +185,32 @@ def test_what_guests_told_is_taken_again_for_the_same_binary_only():
     equal([found(binary) for binary in ("old", "old", "old", "new", "new")], [[], [1], [1], [2], [2]], "what is told")
     given.resume = False
     equal(found("new"), [3], "what is told that was not to be taken again")
+
+
+@each(said=["", "ok", "ok FAIL"])
+@each(status=[0, 1, 137, None])
+def test_a_guest_that_breaks_is_a_failure(said, status):
+    """Once; not where a failure explains its status."""
+    def run(script, line):
+        for word in said.split():
+            line(word + " it\n")
+        return status
+
+    totals = tool("run.py", ENVS).Totals()
+    with contextlib.redirect_stdout(io.StringIO()):
+        totals.boot(types.SimpleNamespace(run=run), "", "arm64")
+    equal(totals.count["FAIL"], int(status is None) + ("FAIL" in said or bool(status)), "failures")
+
+
+@each(statuses=[(0, 0), (3, 0), (0, 3)])
+def test_the_script_of_a_guest_ends_as_each_of_its_programs(statuses):
+    envs, where = tool("run.py", ENVS), harness.folder()
+    envs.SETTINGS = ": %s %s %s\n"
+    prepared = envs.Prepared.__new__(envs.Prepared)
+    prepared.build, prepared.exchange, prepared.python, prepared.runner = "build", "exchange", "python", "sh " + where + "/runner"
+    harness.write(os.path.join(where, "runner"), "case $1 in tests/integration/run.py) exit %d;; *) exit %d;; esac\n" % statuses)
+    script = prepared.script(False, ["first.", envs.PROGRAMS[1] + " --quick"])
+    equal(subprocess.run(["sh", "-c", script]).returncode, max(statuses), "status of %s" % script)
 
 
 def test_a_recording_in_which_nothing_was_counted_yet_does_not_bend_the_slopes():
