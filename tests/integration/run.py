@@ -2,7 +2,7 @@
 
 Prints "ok name (s)", "FAIL name: why" or "SKIP name: reason" for each, and writes "passed failed skipped" into FILE,
 with the failures below. A test that has too little to judge by (harness.enough) is printed as "again name: why" and tried
-once more; no other failure is. The last lines say how many were. A PATTERN that no name has is a failure.
+once more; no other failure is. The last lines say how many were. A PATTERN that no name has is a failure, or status 5 of --list.
 """
 import argparse
 import atexit
@@ -22,6 +22,7 @@ import harness  # noqa: E402
 
 
 BESIDE = 6
+NO_MATCH = 5  # tools/test knows this status
 
 
 class TimedOut(Exception):
@@ -220,7 +221,7 @@ def main():
     tests, unknown = chosen(args)
     if args.list:
         print("\n".join(name for name, _, _ in tests))
-        return 1 if unknown else 0
+        return NO_MATCH if unknown else 0
     for path in harness.undo_of_the_killed():
         print("%s is as it was before a run that was killed" % path, flush=True)
     harness.unmount_of_the_killed()

@@ -1,6 +1,7 @@
 """The judges can fail: without this a green run proves nothing."""
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -140,6 +141,45 @@ def test_only_too_little_to_judge_by_is_tried_again(what):
 def test_a_pattern_without_a_test_is_a_failure():
     status, ran, counts, said = run_made("pass", "-k", "made", "-k", "mead")
     equal((status, ran, counts[0]), (1, 1, "1 1 0"), "status, runs and counts of %s" % said)
+
+
+@harness.each(how=[("pass", "made", 0), ("pass", "mead", 5), ("(", "made", 1)])
+def test_a_list_tells_what_does_not_match_from_what_is_broken(how):
+    code, pattern, want = how
+    status, ran, _, said = run_made(code, "--list", "-k", pattern, stderr=subprocess.DEVNULL)
+    equal((status, ran), (want, 0), "status and runs of %s" % said)
+
+
+# A unit test has the pattern in its name, and integration tests if a list of them says so.
+FAKES = {"tools/packages.sh": "BUILD_PACKAGES=() TEST_PACKAGES=()\ninstall_packages() { :; }\n",
+         "tests/integration/run.py": "import os, sys\nif '--list' in sys.argv: sys.exit(int(os.environ['LISTS']))\n"
+                                     "print('1 0 0', file=open(sys.argv[sys.argv.index('--counts') + 1], 'w'))\n",
+         "tests/integration/meson_counts.py": "import sys\nprint('1 0 0', file=open(sys.argv[2], 'w'))\n",
+         "bin/meson": "#!/bin/sh\necho 'pysampled:unit / word'\n", "bin/ninja": "#!/bin/sh\n", "bin/mountpoint": "#!/bin/sh\n"}
+
+
+def tools_test(*args, lists=0):
+    """tools/test where there is nothing to build or to run: its status and its last line."""
+    where = harness.folder()
+    for name, text in dict(FAKES, **{"tools/test": open(os.path.join(harness.ROOT, "tools", "test")).read()}).items():
+        os.makedirs(os.path.dirname(os.path.join(where, name)), exist_ok=True)
+        harness.write(os.path.join(where, name), text)
+        os.chmod(os.path.join(where, name), 0o755)
+    env = {name: value for name, value in os.environ.items() if name not in ("PYSAMPLED_SOAK_S", "PYSAMPLED_FAULTS")}
+    done = subprocess.run([os.path.join(where, "tools", "test"), *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT, env=dict(env, PATH=where + "/bin:" + env["PATH"], LISTS=str(lists)))
+    return done.returncode, done.stdout.splitlines()[-1]
+
+
+@harness.each(lists=[0, 1, 5])
+def test_a_list_that_breaks_is_a_failure(lists):
+    want = {0: (0, "3 passed, 0 failed, 0 skipped"), 1: (1, "2 passed, 1 failed, 0 skipped"), 5: (0, "2 passed, 0 failed, 0 skipped")}
+    equal(tools_test("-k", "word", lists=lists), want[lists], "status and last line")
+
+
+@harness.each(args=["--fuzz --quick", "--fuzz -k word", "--quick --soak", "--fault-sites --quick", "-k", "-k ''"])
+def test_what_would_not_be_run_is_refused(args):
+    equal(tools_test(*shlex.split(args))[0], 2, "status")
 
 
 @harness.each(log=["", "ran", "crashed", "failed"])
