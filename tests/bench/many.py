@@ -3,7 +3,6 @@
 
 One window a round on each target, of scale.py's programs, in random order.
 """
-import contextlib
 import random
 import time
 import types
@@ -32,7 +31,9 @@ def measure(profilers, python, rate, seconds, rounds, folder, say):
         for numbers in TARGETS:
             with scale.target(python, *numbers) as pid:
                 for profiler in random.sample(profilers, len(profilers)):
-                    with contextlib.suppress(runs.Failure):
+                    try:
                         seen[numbers][profiler.name].append(window(profiler, pid, rate, seconds, folder))
                         say("%s, %s: %s" % (numbers, profiler.name, seen[numbers][profiler.name][-1]))
+                    except runs.Failure as reason:
+                        say("%s, %s: %s" % (numbers, profiler.name, reason))
     return seen

@@ -4,6 +4,7 @@
 find() returns those that start here, and for the others one sentence that says why not.
 """
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -136,16 +137,23 @@ def in_venv(folder, program):
         return path
     if shutil.which(program):
         return shutil.which(program)
-    if "PYSAMPLED_BENCH_VENV" in os.environ or os.path.exists(own):
+    if "PYSAMPLED_BENCH_VENV" in os.environ:
         raise Absent("not in the venv %s" % own)
+    said = fill_venv(own)
+    if not os.path.exists(path):
+        raise Absent("pip could not install it: " + said)
+    return path
+
+
+@functools.cache
+def fill_venv(own):
+    """Once a run, also into one that an earlier run could not fill; the last line that pip said."""
     print("bench: installing py-spy and austin-dist into %s" % os.path.relpath(own),
           file=sys.stderr)
     output_of([sys.executable, "-m", "venv", own], 120)
-    status, text = output_of([os.path.join(own, "bin", "pip"), "install", "-q",
-                              "py-spy", "austin-dist"], 300)
-    if status != 0 or not os.path.exists(path):
-        raise Absent("pip could not install it: " + (text.splitlines() or ["?"])[-1])
-    return path
+    _, text = output_of([os.path.join(own, "bin", "pip"), "install", "-q",
+                         "py-spy", "austin-dist"], 300)
+    return (text.splitlines() or ["?"])[-1]
 
 
 def py_spy(folder, *extra):

@@ -226,7 +226,8 @@ def test_what_a_killed_run_changed_is_changed_back():
 
 
 # Who is told to end: the runner, the process of a test that runs beside others, or both, as by a terminal.
-TOLD = {"alone": "kill(os.getpid(), signal.SIGTERM)", "parent": "kill(os.getppid(), signal.SIGTERM)", "terminal": "killpg(0, signal.SIGINT)"}
+TOLD = {"alone": "kill(os.getpid(), signal.SIGTERM)", "parent": "kill(os.getppid(), signal.SIGTERM)",
+        "terminal": "killpg(0, signal.SIGINT)"}
 ENDS = """harness.folder(), harness.change(%r, "1\\n"), harness.cleanup(harness.time.sleep, 0.3)
     from harness import os, signal, time
     harness.until(lambda: harness.status(os.getppid())["State"][0] == "S", "the parent waits for us")

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import types
+from unittest import mock
 
 import harness
 from harness import check, each, equal
@@ -19,8 +20,11 @@ for name in "bench", "envs":
     sys.path.insert(0, os.path.join(harness.ROOT, "tests", name))
 
 import grammar  # noqa: E402
+import many  # noqa: E402
 import many_cpus  # noqa: E402
+import profilers  # noqa: E402
 import report  # noqa: E402
+import runs  # noqa: E402
 import scale  # noqa: E402
 import tables as written  # noqa: E402
 
@@ -211,6 +215,39 @@ def test_the_script_of_a_guest_ends_as_each_of_its_programs(statuses):
     harness.write(os.path.join(where, "runner"), "case $1 in tests/integration/run.py) exit %d;; *) exit %d;; esac\n" % statuses)
     script = prepared.script(False, ["first.", envs.PROGRAMS[1] + " --quick"])
     equal(subprocess.run(["sh", "-c", script]).returncode, max(statuses), "status of %s" % script)
+
+
+def test_a_venv_without_its_programs_is_filled_again():
+    """Once a run, also if that fails."""
+    where, tries = harness.folder(), []
+    os.mkdir(os.path.join(where, "venv"))
+
+    def said(program):
+        try:
+            return profilers.in_venv(where, program)
+        except profilers.Absent as reason:
+            return str(reason)
+
+    def without_network(argv, timeout):
+        tries.append(os.path.basename(argv[0]))
+        return 1, "x\nno network"
+
+    with contextlib.redirect_stderr(io.StringIO()), mock.patch.dict(os.environ, PATH=where), \
+            mock.patch.object(profilers, "output_of", without_network):
+        os.environ.pop("PYSAMPLED_BENCH_VENV", None)
+        equal({said("py-spy"), said("austin")}, {"pip could not install it: no network"}, "why they are absent")
+    equal(tries.count("pip"), 1, "tries")
+
+
+def test_why_a_peer_has_no_window_is_said():
+    def fails(*_):
+        raise runs.Failure("it ended")
+
+    said, target = [], lambda *_: contextlib.nullcontext(1)
+    with mock.patch.object(many, "window", fails), mock.patch.object(many.scale, "target", target):
+        seen = many.measure([types.SimpleNamespace(name="austin")], "python", 99, 1, 1, "", said.append)
+    equal((seen[many.TARGETS[0]], len(said)), ({"austin": []}, len(many.TARGETS)), "windows, and what is said")
+    check(all("austin" in line and "it ended" in line for line in said), "what is said: %s", said)
 
 
 def test_a_recording_in_which_nothing_was_counted_yet_does_not_bend_the_slopes():

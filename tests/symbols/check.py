@@ -231,6 +231,7 @@ class Built:
         for command in ("cc %s -Wl,--build-id a.c -o a.out" % flags,) + more:
             p = subprocess.run(command, shell=True, cwd=self.folder, capture_output=True, text=True)
             if p.returncode != 0:
+                shutil.rmtree(self.folder)
                 raise Skip("%s: %s" % (command, p.stderr.strip()[-200:]))
 
     def __enter__(self):
@@ -265,6 +266,18 @@ def test_lines_of_libc():
 
 def test_lines_of_our_own():
     compare_lines(SYMNAME, inlined=0.03, least=0.05)  # the libraries linked into it have none
+
+
+def test_what_is_not_built_leaves_no_folder():
+    kept = tempfile.tempdir
+    with tempfile.TemporaryDirectory() as tempfile.tempdir:
+        try:
+            Built("-g", "false")
+            assert False, "built"
+        except Skip:
+            assert not os.listdir(tempfile.tempdir), os.listdir(tempfile.tempdir)
+        finally:
+            tempfile.tempdir = kept
 
 
 def check_built(flags, *more):
