@@ -1,12 +1,21 @@
 """The scripts in tools/: what they say of programs that are made up, and of machines that are not a Debian's root."""
 import glob
 import os
+import subprocess
+import types
 
 import harness
-from harness import equal
+from harness import each, equal
 from test_tables import tool
 
 BESIDE = True
+
+
+def script(path, text):
+    with open(path, "w") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+    return path
 
 
 # ---- tools/fuzz -------------------------------------------------------------------------------------------------------
@@ -14,3 +23,27 @@ BESIDE = True
 def test_each_target_of_the_fuzzers_has_a_plant():
     files = glob.glob(os.path.join(harness.ROOT, "tests", "fuzz", "fuzz_*.c"))
     equal({name.split(".")[0] for name in tool("fuzz").PLANTS}, {os.path.basename(path)[5:-2] for path in files}, "targets")
+
+
+STATS = "echo 'stat::number_of_executed_units: 7' >&2\n"
+CRASH = 'for i; do case $i in -artifact_prefix=*) : > "${i#*=}crash-1" ;; esac; done\n'
+# What a fuzzer does, and whether it is as it must be: with a plant, without.
+ENDS = {"finds": (STATS + CRASH + "exit 1", True, False),
+        "finds nothing": (STATS, False, True),
+        "does not begin": ("exit 1", False, False),
+        "plays nothing": ("", False, False),
+        "takes too long": (STATS + "exit 70", False, False)}
+
+
+@each(end=list(ENDS))
+def test_a_fuzzer_finds_a_plant_by_a_crash_alone(end):
+    fuzz, folder = tool("fuzz"), harness.folder()
+    program, *wanted = ENDS[end]
+    os.makedirs(os.path.join(folder, "found", "x"))
+    open(os.path.join(folder, "found", "x", "planted-crash-of-another-run"), "w").close()
+    script(os.path.join(folder, "fuzz_x"), "")
+    for plant, want in zip((True, False), wanted):
+        args = types.SimpleNamespace(plant=plant, runs=1)
+        n, *found, _ = fuzz.run(script(os.path.join(folder, "cover_x"), program), folder, "x", args)
+        good, what = fuzz.judged(plant, n, *found)
+        equal(good, want, "%s, with a plant: %s: %s" % (end, plant, what))
