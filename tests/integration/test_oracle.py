@@ -126,6 +126,37 @@ def test_a_recording_fails_by_one_wrong_line_or_a_share_that_is_off(py, case):
     equal(recorded(py, case, lambda stacks: [*stacks[:-1], (stacks[-1][0], 1000)]), 1, "failures by a share")
 
 
+@each(case=["tree", "fault", "nap"])
+@one_python
+def test_a_recording_of_nothing_fails(py, case):
+    equal(recorded(py, case, lambda stacks: []), 1, "failures without a sample")
+    equal(recorded(py, case, lambda stacks: [([("elsewhere", 1)], 100)]), 1, "failures with none to judge")
+
+
+@each(argv=["--captures prempt", "--pythons 3.12.x", "--cases treee"])
+def test_what_is_named_and_not_there_fails(argv):
+    """Beside what is there."""
+    option, name = argv.split()
+    harness.cleanup(setattr, peers, "captures", peers.captures)
+    peers.captures = lambda: {"preempt": None, "stop": "it is refused"}
+    there = {"--captures": "stop", "--pythons": harness.newest_python().tag, "--cases": "tree"}[option]
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            _, judge = oracle(option, there + "," + name)
+    except SystemExit as end:
+        equal(end.code, 2, "its status")
+        return
+    failures(judge, judge.find_captures)
+    equal(failures(judge, lambda: list(judge.pythons())), 1, "failures of " + argv)
+
+
+def test_a_run_that_judged_nothing_fails():
+    for argv, want in ((), 1), (("--at-least", "0"), 0), (("--peers", "only"), 0):
+        _, judge = oracle(*argv)
+        judge.captures = []
+        equal(failures(judge, judge.whole), want, "failures of %s" % (argv,))
+
+
 def test_empty_stacks_of_others_are_their_failures():
     equal(peers.without_empty("a (b:1);c (d:2) 3\n 1\n 2\n"), ([(["a (b:1)", "c (d:2)"], 3)], 3), "stacks and failures")
 
@@ -157,6 +188,10 @@ def test_a_whole_run_that_would_miss_a_rate_that_was_met_fails(capture):
         tally.leaves = need + more
         judge.pool(tally, capture)
         equal(failures(judge, judge.visible), want, "failures of %s with %d" % (argv, tally.leaves))
+    for argv, want in ((), 1), (("--quick",), 0), (("--peers", "only"), 0):
+        _, judge = oracle(*argv)
+        judge.captures = [capture]
+        equal(failures(judge, judge.visible), want, "failures of %s with none" % (argv,))
 
 
 def test_a_run_goes_on_until_it_sees_the_rates():
