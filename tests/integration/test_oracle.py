@@ -157,6 +157,11 @@ def test_a_run_that_judged_nothing_fails():
         equal(failures(judge, judge.whole), want, "failures of %s" % (argv,))
 
 
+def test_recordings_of_lives_are_long():
+    for argv, want in (("--lives",), 4), (("--lives", "--seconds", "1.5"), 1.5), (("--quick",), 0.3), ((), 0.5):
+        equal(oracle(*argv)[1].given.seconds, want, "seconds of %s" % (argv,))
+
+
 def test_empty_stacks_of_others_are_their_failures():
     equal(peers.without_empty("a (b:1);c (d:2) 3\n 1\n 2\n"), ([(["a (b:1)", "c (d:2)"], 3)], 3), "stacks and failures")
 
