@@ -36,10 +36,17 @@ def line(*cells):
     return "| " + " | ".join(cells) + " |"
 
 
+def finds_its_pythons(module, given):
+    """Without --matrix it looks for none of Debian sid, nor for pyenv's 3.11 where Debian's is."""
+    wanting = [tag for tag in module.words(given.pythons) if tag in harness.MATRIX_PYTHONS or tag.startswith("3.11.")]
+    check(given.matrix or not wanting, "its command finds no %s without --matrix", wanting)
+
+
 def of_accuracy(options):
     """Columns, and how each row begins, by its own writers, of recordings without a sample."""
     module, judge = oracle(*options)
     given = judge.given
+    finds_its_pythons(module, given)
     judge.captures = module.words(given.captures) or ["preempt", "stop", "async"]
     cases = [case for case in module.words(given.cases)]
     for capture, case in itertools.product(judge.captures, cases):
@@ -135,7 +142,8 @@ def of_attach(options):
 
 def of_peers(options):
     """The judges of peers write what those of captures do; who is not there has no row."""
-    module, _ = oracle(*options)
+    module, judge = oracle(*options)
+    finds_its_pythons(module, judge.given)
     return [head_of(module.report.HEAD)], ["| async, unchecked |"]
 
 
