@@ -5,7 +5,7 @@ import subprocess
 import types
 
 import harness
-from harness import each, equal
+from harness import check, each, equal
 from test_tables import tool
 
 BESIDE = True
@@ -47,3 +47,15 @@ def test_a_fuzzer_finds_a_plant_by_a_crash_alone(end):
         n, *found, _ = fuzz.run(script(os.path.join(folder, "cover_x"), program), folder, "x", args)
         good, what = fuzz.judged(plant, n, *found)
         equal(good, want, "%s, with a plant: %s: %s" % (end, plant, what))
+
+
+# ---- tools/bench ------------------------------------------------------------------------------------------------------
+
+def test_a_profiler_that_is_none_is_refused_beside_one_that_is():
+    bench = tool("bench")
+    try:
+        bench.find(bench.options(["--only", "pysampled,austn"]), None)
+    except SystemExit as end:
+        check("austn" in str(end.code), "it says: %s", end.code)
+        return
+    raise AssertionError("austn is left out without a word")
