@@ -1,11 +1,12 @@
 """The scripts in tools/: what they say of programs that are made up, and of machines that are not a Debian's root."""
 import glob
 import os
+import re
 import subprocess
 import types
 
 import harness
-from harness import check, each, equal
+from harness import Skip, check, each, equal
 from test_tables import tool
 
 BESIDE = True
@@ -16,6 +17,11 @@ def script(path, text):
         file.write("#!/bin/sh\n" + text)
     os.chmod(path, 0o755)
     return path
+
+
+def as_user():
+    """Before a command: what makes root an ordinary user."""
+    return ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if harness.is_root() else []
 
 
 # ---- tools/fuzz -------------------------------------------------------------------------------------------------------
@@ -59,3 +65,16 @@ def test_a_profiler_that_is_none_is_refused_beside_one_that_is():
         check("austn" in str(end.code), "it says: %s", end.code)
         return
     raise AssertionError("austn is left out without a word")
+
+
+# ---- tools/test -------------------------------------------------------------------------------------------------------
+
+def test_an_ordinary_user_may_not_read_how_random_addresses_are():
+    """TSan's programs have fixed ones then, where that is allowed."""
+    if subprocess.run([*as_user(), "cat", "/proc/sys/vm/mmap_rnd_bits"], capture_output=True).returncode == 0:
+        raise Skip("anybody may read it here")
+    with open(os.path.join(harness.ROOT, "tools", "test")) as file:
+        lines = "".join(re.findall(r"^(?:fixed=|.*mmap_rnd_bits|\[.*fixed=).*\n", file.read(), re.M))
+    done = subprocess.run([*as_user(), "bash", "-uc", lines + 'echo "${fixed[@]}"'], capture_output=True, text=True)
+    allowed = subprocess.run([*as_user(), "setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0
+    equal((done.stdout.strip(), done.stderr), ("setarch -R" if allowed else "", ""), "what it takes, and says")
