@@ -2,15 +2,19 @@
 
 BUILD_PACKAGES=(meson ninja-build gcc clang pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libbz2-dev
   libcmocka-dev libseccomp-dev libcap-ng-dev libiberty-dev liblzma-dev libunwind-dev)
-PERF="linux-perf|linux-tools-generic" # Debian's name and Ubuntu's
+PERF="linux-perf|linux-tools-$(uname -r)|linux-tools-generic" # Debian's name and Ubuntu's, of its kernels
 TEST_PACKAGES=("$PERF" strace binutils elfutils dwz "libdebuginfod1|libdebuginfod1t64" xz-utils zsh fish python3 python3-venv
   python3-dev)
 
+# Ubuntu's perf is a script that looks for a program of the kernel that runs: while it finds none, another kernel's package
+# is not enough where apt knows this one's.
 missing_packages() {
-  local package
+  local package enough
   for package in "$@"; do
+    enough=$package
+    [ "$package" != "$PERF" ] || perf version >/dev/null 2>&1 || enough=$(first_known "$package")
     # shellcheck disable=SC2086
-    [[ $(dpkg-query -W -f='${Status}' ${package//|/ } 2>/dev/null) == *"ok installed"* ]] || echo "$package"
+    [[ $(dpkg-query -W -f='${Status}' ${enough//|/ } 2>/dev/null) == *"ok installed"* ]] || echo "$package"
   done
 }
 
@@ -42,10 +46,10 @@ say_other_systems() {
   cat >&2 <<'END'
 There is no apt-get here. Install these by hand, then run this again (it needs glibc, so not on Alpine):
   dnf:    meson ninja-build gcc clang pkgconf elfutils-libelf-devel elfutils-devel libzstd-devel zlib-devel
-          libcmocka-devel libseccomp-devel libcap-ng-devel binutils-devel xz-devel perf strace binutils
-          python3-devel python3-jinja2
+          libcmocka-devel libseccomp-devel libcap-ng-devel binutils-devel xz-devel libasan libubsan libtsan
+          perf strace binutils elfutils zsh fish python3-devel python3-jinja2
   pacman: meson ninja gcc clang pkgconf libelf zstd zlib cmocka libseccomp libcap-ng xz perf strace binutils
-          python python-jinja
+          elfutils zsh fish python python-jinja
 Set PYSAMPLED_NO_INSTALL=1 once they are there.
 END
 }

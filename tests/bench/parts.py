@@ -8,7 +8,6 @@ import collections
 import glob
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -79,7 +78,7 @@ def measure(binary, python, rate, seconds, rounds, folder):
             seen[options].append(window(binary, target, rate, seconds, folder, options.replace("default", "").split()))
     for options in OPTIONS:
         before, _, samples, calls = window(binary, target, rate, seconds, folder, options.replace("default", "").split(),
-                                           True) if shutil.which("perf") else ({}, {}, 1, {})
+                                           True) if profilers.perf_runs() else ({}, {}, 1, {})
         rows = found[options] = {}
         for name, traced in named(list(before)).items():
             starts, times = [], []

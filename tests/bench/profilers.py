@@ -113,6 +113,11 @@ def bare_event(source, folder, sample_type):
 
 
 # ---------------------------------------------------------------- perf
+def perf_runs():
+    """Ubuntu's is a script, which wants a program of this kernel."""
+    return output_of(["perf", "version"])[0] == 0
+
+
 def perf():
     if not shutil.which("perf"):
         raise Absent("perf is not installed")

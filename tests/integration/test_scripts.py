@@ -24,6 +24,13 @@ def as_user():
     return ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if harness.is_root() else []
 
 
+def path_with(folder, **commands):
+    """PATH with these in front."""
+    for name, text in commands.items():
+        script(os.path.join(folder, name.replace("_", "-")), text)
+    return harness.plain_env(PATH=folder + os.pathsep + os.environ["PATH"])
+
+
 # ---- tools/fuzz -------------------------------------------------------------------------------------------------------
 
 def test_each_target_of_the_fuzzers_has_a_plant():
@@ -78,3 +85,30 @@ def test_an_ordinary_user_may_not_read_how_random_addresses_are():
     done = subprocess.run([*as_user(), "bash", "-uc", lines + 'echo "${fixed[@]}"'], capture_output=True, text=True)
     allowed = subprocess.run([*as_user(), "setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0
     equal((done.stdout.strip(), done.stderr), ("setarch -R" if allowed else "", ""), "what it takes, and says")
+
+
+# ---- tools/packages.sh ------------------------------------------------------------------------------------------------
+
+INSTALLED = 'for i; do case $i in linux-tools-generic%s) echo "install ok installed" ;; esac; done\n'
+KNOWN = 'case $2 in linux-perf) echo "  Candidate: (none)" ;; %s) echo "  Candidate: 6.8" ;; esac\n'
+PERFS = {"runs": ("exit 0", "", "linux-*", ""),
+         "of no kernel": ("exit 2", "", "linux-*", "PERF"),
+         "of no kernel, whose own is not to be had": ("exit 2", "", "linux-tools-generic", ""),
+         "of no kernel, whose own is there": ("exit 2", "|linux-tools-$(uname -r)", "linux-*", "")}
+
+
+@each(perf=list(PERFS))
+def test_a_perf_that_does_not_run_is_missing(perf):
+    """Ubuntu's is a script, which looks for a program of the kernel that runs."""
+    does, installed, known, want = PERFS[perf]
+    env = path_with(harness.folder(), perf=does, dpkg_query=INSTALLED % installed, apt_cache=KNOWN % known)
+    command = '. "%s/tools/packages.sh"; missing_packages "$PERF" | sed "s=^$PERF\\$=PERF="' % harness.ROOT
+    done = subprocess.run(["bash", "-uc", command], env=env, stdout=subprocess.PIPE, text=True)
+    equal(done.stdout.strip(), want, "what is missing")
+
+
+def test_the_readers_of_perf_files_are_left_out_by_a_perf_that_does_not_run():
+    check_py = os.path.join(harness.ROOT, "tests", "consumers", "check.py")
+    done = subprocess.run(["python3", check_py, "mkperfdata", "report_names"], env=path_with(harness.folder(), perf="exit 2"),
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    equal(done.returncode, 77, "its status: " + done.stdout)
