@@ -112,3 +112,56 @@ def test_the_readers_of_perf_files_are_left_out_by_a_perf_that_does_not_run():
     done = subprocess.run(["python3", check_py, "mkperfdata", "report_names"], env=path_with(harness.folder(), perf="exit 2"),
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     equal(done.returncode, 77, "its status: " + done.stdout)
+
+
+# ---- tools/demo -------------------------------------------------------------------------------------------------------
+
+PARANOID = "/proc/sys/kernel/perf_event_paranoid"
+
+
+def demo(*args, **commands):
+    """It in a folder where nothing is built: its status, what it said, and whether it began to build."""
+    home = harness.folder(0o777)
+    folders = {name: os.path.join(home, name) for name in ("tools", "demo", "build", "bin")}
+    for path in folders.values():
+        os.mkdir(path)
+    for name in "demo", "packages.sh":
+        with open(os.path.join(harness.ROOT, "tools", name)) as file:
+            script(os.path.join(folders["tools"], name), file.read())
+    with open(os.path.join(folders["build"], "build.ninja"), "w"):
+        pass
+    script(os.path.join(folders["build"], "pysampled"), 'while [ $# -gt 0 ]; do if [ "$1" = -o ]; then : > "$2"; fi; shift; done\n')
+    with open(os.path.join(folders["demo"], "app.py"), "w") as app, open(os.path.join(folders["demo"], "load.py"), "w") as load:
+        app.write("import time\nprint('PORT 1', flush=True)\ntime.sleep(60)\n")
+        load.write("import time\nprint('READY', flush=True)\ntime.sleep(60)\n")
+    env = path_with(folders["bin"], ninja=': > "%s/made"' % home, **commands)
+    done = subprocess.run([*as_user(), "bash", os.path.join(folders["tools"], "demo"), *args], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(env, PYSAMPLED_NO_INSTALL="1"))
+    return home, done
+
+
+@each(seconds=["1.5", "x", "0"])
+def test_the_demo_refuses_what_is_no_number_of_seconds_at_once(seconds):
+    home, done = demo("--seconds", seconds)
+    check(done.returncode != 0 and not os.path.exists(os.path.join(home, "made")), "it built: %s", done.stdout)
+    check("syntax error" not in done.stdout, "it says: %s", done.stdout)
+
+
+@harness.alone
+@each(sudo=["works", "refuses"])
+def test_the_demo_asks_for_the_rights_that_an_ordinary_user_lacks(sudo):
+    """Before it builds; what it leaves is the user's."""
+    harness.need_root()
+    if not os.path.exists(PARANOID) or subprocess.run(["/usr/bin/python3", "-c", "import jinja2, sqlite3"], capture_output=True).returncode:
+        raise Skip("no perf events, or no jinja2 of /usr/bin/python3")
+    harness.change(PARANOID, "4\n")
+    asked = 'echo "$@" >> "${0%/*}/../asked"; exec "$@"\n'
+    home, done = demo("--seconds", "1", sudo=asked if sudo == "works" else "exit 1\n")
+    built = os.path.exists(os.path.join(home, "made"))
+    if sudo == "refuses":
+        check(done.returncode != 0 and not built and "root" in done.stdout, "it built, or does not say why not: %s", done.stdout)
+        return
+    equal(done.returncode, 0, "its status: " + done.stdout)
+    with open(os.path.join(home, "asked")) as file:
+        asked = file.read()
+    check("build/pysampled -p" in asked and re.search("^chown .*65534", asked, re.M), "by sudo: %s", asked)
