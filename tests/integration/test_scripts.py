@@ -38,6 +38,13 @@ def test_each_target_of_the_fuzzers_has_a_plant():
     equal({name.split(".")[0] for name in tool("fuzz").PLANTS}, {os.path.basename(path)[5:-2] for path in files}, "targets")
 
 
+def test_each_plant_can_still_be_planted():
+    for name, (path, before, _, *user) in tool("fuzz").PLANTS.items():
+        with open(os.path.join(harness.ROOT, path)) as file:
+            equal(file.read().count(before), 1, "how often %r of %s stands in %s" % (before, name, path))
+        check(all(os.path.exists(os.path.join(harness.ROOT, more)) for more in user), "%s has no %s", name, user)
+
+
 STATS = "echo 'stat::number_of_executed_units: 7' >&2\n"
 CRASH = 'for i; do case $i in -artifact_prefix=*) : > "${i#*=}crash-1" ;; esac; done\n'
 # What a fuzzer does, and whether it is as it must be: with a plant, without.
