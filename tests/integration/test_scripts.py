@@ -137,7 +137,7 @@ def demo(*args, **commands):
             script(os.path.join(folders["tools"], name), file.read())
     with open(os.path.join(folders["build"], "build.ninja"), "w"):
         pass
-    script(os.path.join(folders["build"], "pysampled"), 'while [ $# -gt 0 ]; do if [ "$1" = -o ]; then : > "$2"; fi; shift; done\n')
+    script(os.path.join(folders["build"], "pysampled"), 'while [ $# -gt 0 ]; do if [ "$1" = -o ]; then : > "$2"; mkdir -p "$2.d"; fi; shift; done\n')
     with open(os.path.join(folders["demo"], "app.py"), "w") as app, open(os.path.join(folders["demo"], "load.py"), "w") as load:
         app.write("import time\nprint('PORT 1', flush=True)\ntime.sleep(60)\n")
         load.write("import time\nprint('READY', flush=True)\ntime.sleep(60)\n")
@@ -171,4 +171,4 @@ def test_the_demo_asks_for_the_rights_that_an_ordinary_user_lacks(sudo):
     equal(done.returncode, 0, "its status: " + done.stdout)
     with open(os.path.join(home, "asked")) as file:
         asked = file.read()
-    check("build/pysampled -p" in asked and re.search("^chown .*65534", asked, re.M), "by sudo: %s", asked)
+    check("build/pysampled -p" in asked and re.search("^chown .*65534.*perf.data.d", asked, re.M), "by sudo: %s", asked)
