@@ -137,7 +137,8 @@ def demo(*args, **commands):
             script(os.path.join(folders["tools"], name), file.read())
     with open(os.path.join(folders["build"], "build.ninja"), "w"):
         pass
-    script(os.path.join(folders["build"], "pysampled"), 'while [ $# -gt 0 ]; do if [ "$1" = -o ]; then : > "$2"; mkdir -p "$2.d"; fi; shift; done\n')
+    script(os.path.join(folders["build"], "pysampled"),
+           'while [ $# -gt 0 ]; do if [ "$1" = -o ]; then : > "$2"; mkdir -p "$2.d"; fi; shift; done\n')
     with open(os.path.join(folders["demo"], "app.py"), "w") as app, open(os.path.join(folders["demo"], "load.py"), "w") as load:
         app.write("import time\nprint('PORT 1', flush=True)\ntime.sleep(60)\n")
         load.write("import time\nprint('READY', flush=True)\ntime.sleep(60)\n")
