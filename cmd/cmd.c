@@ -69,6 +69,11 @@ static char *quoted(const char *before, const char *path)
 	return ret;
 }
 
+int cmd_by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 char *cmd_quoted(const char *path)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -44,6 +44,9 @@ const char *cmd_short(const char *name, char room[CMD_SHORT]);
 /* @path as one word of a shell's command, allocated; NULL: no memory. */
 char *cmd_quoted(const char *path);
 
+/* For qsort() and bsearch(): pointers to texts, by these. */
+int cmd_by_text(const void *a, const void *b);
+
 /* "pysampled: " and the sentence on stderr. */
 void cmd_say(const char *fmt, ...) __attribute__((__format__(__printf__, 1, 2)));
 

@@ -66,11 +66,6 @@ struct diff {
 	size_t n, cap;
 };
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The text as folded stacks have it. NULL: no memory. */
 static const char *fit(const struct tally *t, const char *text)
 {
@@ -104,14 +99,14 @@ static int fold(const struct tally *t)
 	for (size_t i = 0; !ret && i < t->n; i++)
 		whole[i] = t->rows[i].file;
 	if (!ret && t->n)
-		qsort(whole, t->n, sizeof(*whole), by_text);
+		qsort(whole, t->n, sizeof(*whole), cmd_by_text);
 	for (size_t i = 0; !ret && i < t->n; i++)
 		if (!n || strcmp(whole[n - 1], whole[i]) != 0)
 			whole[n++] = whole[i];
 	if (!ret)
 		ret = short_files(whole, n, name);
 	for (size_t i = 0; !ret && i < t->n; i++) {
-		const char **f = bsearch(&t->rows[i].file, whole, n, sizeof(*whole), by_text);
+		const char **f = bsearch(&t->rows[i].file, whole, n, sizeof(*whole), cmd_by_text);
 
 		t->rows[i].file = tally_keep(t, name[f - whole]);
 		ret = t->rows[i].file ? 0 : -ENOMEM;

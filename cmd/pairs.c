@@ -132,11 +132,6 @@ static bool has_one_end(const struct alone *x, const struct alone *y)
 	return x->p->name == y->p->name && x->p->line == y->p->line && !strcmp(x->end, y->end);
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static bool has_path(const struct pair *p)
 {
 	return p->kind == 'p' && *p->file == '/';
@@ -176,7 +171,7 @@ static int deal(struct moved *m, struct pair *p, size_t n, struct idmap *sides)
 			ret = idmap_set(sides, (uintptr_t)file, TOLD);
 	}
 	if (m->n_stayed)
-		qsort(m->stayed, m->n_stayed, sizeof(*m->stayed), by_text);
+		qsort(m->stayed, m->n_stayed, sizeof(*m->stayed), cmd_by_text);
 	if (m->n)
 		qsort(m->alone, m->n, sizeof(*m->alone), by_file_end);
 	return ret;

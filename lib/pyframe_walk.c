@@ -122,8 +122,6 @@ static int leave_interp(struct rmem *m, const struct pywalk_layout *l, raddr *in
 	return 0;
 }
 
-enum { MAX_INTERPRETERS = 256 };
-
 int pyframe_threads_unique(struct rmem *m, const struct pywalk_layout *l, uint64_t *ret)
 {
 	raddr interp, threads;
@@ -132,7 +130,7 @@ int pyframe_threads_unique(struct rmem *m, const struct pywalk_layout *l, uint64
 	if (rmem_read_u64(m, l->interp_head, &interp) < 0)
 		return -EFAULT;
 	for (int i = 0; interp; i++) {
-		if (i == MAX_INTERPRETERS)
+		if (i == PYWALK_MAX_INTERPS)
 			return -ELOOP;
 		if (enter_interp(m, l, interp, ret, &threads) < 0 ||
 		    leave_interp(m, l, &interp, ret, i) < 0)
@@ -262,7 +260,7 @@ static int search_all(struct rmem *m, const struct pywalk_layout *l, struct find
 	if (rmem_read_u64(m, l->interp_head, &interp) < 0)
 		return -EFAULT;
 	for (int i = 0; interp; i++) {
-		if (i == MAX_INTERPRETERS)
+		if (i == PYWALK_MAX_INTERPS)
 			return -ELOOP;
 		if (enter_interp(m, l, interp, unique, &threads) < 0)
 			return -EFAULT;

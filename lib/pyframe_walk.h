@@ -15,6 +15,7 @@
 
 enum {
 	PYWALK_MAX_FRAMES = 8192,
+	PYWALK_MAX_INTERPS = 256, /* of one runtime */
 	PYWALK_NONE = 0xffff,	  /* "no such field" in struct pywalk_layout */
 	PYWALK_FRAME_BYTES = PYLAYOUT_FRAME_MAX,
 };

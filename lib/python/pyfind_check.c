@@ -16,7 +16,6 @@
 #include "remote/remote_pages.h"
 
 enum {
-	MAX_INTERPS = 256, /* as pyframe_walk has them; the main one is the last */
 	MAX_THREADS = 256, /* an interpreter; more are as good as these */
 	MAX_FRAMES = 64,
 	MAX_GENERATORS = 10000, /* one in another; more are as good as these */
@@ -387,7 +386,7 @@ static int check_interps(struct check *c, raddr interp)
 	raddr ts, next, last, following;
 	bool any = false;
 
-	for (int i = 0; interp && i < MAX_INTERPS && !c->proven; i++, interp = next) {
+	for (int i = 0; interp && i < PYWALK_MAX_INTERPS && !c->proven; i++, interp = next) {
 		const struct rmem_vec v[] = {
 			{ interp + pyoff_get(l->interp.threads_head), &ts, 8 },
 			{ interp + pyoff_get(l->interp.next), &next, 8 },

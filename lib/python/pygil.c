@@ -8,8 +8,6 @@
 
 #include "base/base.h"
 
-enum { MAX_INTERPS = 256 };
-
 /* struct _gil_runtime_state as it was read. */
 struct gil {
 	uint64_t holder, switches;
@@ -47,7 +45,7 @@ static int add_of_interps(struct rmem *m, struct pygil_lock lock, raddr runtime,
 			{ interp + pyoff_get(l->interp.next), &next, 8 },
 		};
 
-		if (i == MAX_INTERPS)
+		if (i == PYWALK_MAX_INTERPS)
 			return -ELOOP;
 		if (rmem_readv(m, v, ARRAY_SIZE(v)) != ARRAY_SIZE(v))
 			return -EFAULT;
