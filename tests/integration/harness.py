@@ -344,6 +344,19 @@ def need_command(name):
     return path
 
 
+@functools.lru_cache(None)
+def perf_runs(path):
+    """Ubuntu's is a script, which wants a program of the kernel that runs."""
+    return subprocess.run([path, "version"], stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+
+
+def need_perf():
+    path = need_command("perf")
+    if not perf_runs(path):
+        raise Skip("no perf of this kernel here")
+    return path
+
+
 def can_fifo():
     """True if SCHED_FIFO is granted, so that capture=preempt is expected."""
     pid = os.fork()
@@ -1028,7 +1041,7 @@ def exact(target, *args, seconds=2, most=None, **options):
 
 def perf(*args, home, limit=120, cwd=None):
     """Runs perf with our HOME; (stdout, stderr)."""
-    done = subprocess.run([need_command("perf")] + list(args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    done = subprocess.run([need_perf()] + list(args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, errors="replace", timeout=limit, cwd=cwd,
                           env=plain_env(HOME=home, PERF_PAGER="cat"))
     check(done.returncode == 0, "perf %s: exit %d: %s", " ".join(args), done.returncode, done.stderr)

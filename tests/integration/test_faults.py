@@ -16,7 +16,7 @@ import subprocess
 import time
 
 import harness
-from harness import Target, beside, check, each, enough, equal, need_command, need_root, not_quick, one_python, seconds
+from harness import Target, beside, check, each, enough, equal, need_perf, need_root, not_quick, one_python, seconds
 
 KINDS = ("alloc", "map", "open", "write", "thread", "descriptor", "event", "process")
 LIBRARY = os.path.join(harness.BUILD, "libfaults.so")
@@ -192,7 +192,7 @@ def chosen(kind, counts, chance):
 @seconds(40000 if WHOLE else 240)
 def test_a_call_that_fails(py, kind, command):
     need_root()
-    need_command("perf")
+    need_perf()
     target = spinning(py)
     home = harness.folder(0o777)
     counts = [Fault(kind, by_site=True) for _ in range(COUNTED)]

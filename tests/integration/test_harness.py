@@ -268,7 +268,7 @@ def test_folders_of_a_killed_run_are_removed():
 @harness.one_python
 def test_tests_of_one_recording_leave_no_folder(py):
     """They run in processes of their own, which end without what atexit would do."""
-    harness.need_command("perf")
+    harness.need_perf()
     where = harness.folder()
     done = subprocess.run([sys.executable, os.path.join(harness.ROOT, "tests", "integration", "run.py"), "-k", "consumers.counts_of",
                            "--quick"], stdout=subprocess.PIPE, text=True,

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import types
+from unittest import mock
 
 import harness
 from harness import Skip, check, each, equal
@@ -119,6 +120,17 @@ def test_the_readers_of_perf_files_are_left_out_by_a_perf_that_does_not_run():
     done = subprocess.run(["python3", check_py, "mkperfdata", "report_names"], env=path_with(harness.folder(), perf="exit 2"),
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     equal(done.returncode, 77, "its status: " + done.stdout)
+
+
+def test_tests_by_perf_are_skipped_where_it_does_not_run():
+    folder = harness.folder()
+    with mock.patch.dict(os.environ, path_with(folder, perf="exit 2")):
+        try:
+            harness.perf("script", home=folder)
+        except Skip as reason:
+            check("of this kernel" in str(reason), "the reason: %s", reason)
+            return
+    raise AssertionError("it was run")
 
 
 # ---- tools/demo -------------------------------------------------------------------------------------------------------
