@@ -177,12 +177,18 @@ static inline void note_exec(struct fix *f, pid_t pid, uint64_t time)
 	note(f, &r, pid, time);
 }
 
-static inline void note_map(struct fix *f, pid_t pid, raddr at, uint64_t time)
+static inline void note_map_of(struct fix *f, pid_t pid, raddr at, const char *path,
+			       uint64_t time)
 {
 	struct record r;
 
-	record_map(&r, 0, (uint32_t)pid, (uint32_t)pid, at, INO, "/lib/x");
+	record_map(&r, 0, (uint32_t)pid, (uint32_t)pid, at, INO, path);
 	note(f, &r, pid, time);
+}
+
+static inline void note_map(struct fix *f, pid_t pid, raddr at, uint64_t time)
+{
+	note_map_of(f, pid, at, "/lib/x", time);
 }
 
 static inline void note_fork(struct fix *f, pid_t pid, pid_t ppid, pid_t ptid, uint64_t time)

@@ -433,6 +433,25 @@ static void forked_of_sleeper(void **state)
 
 /* --- what is known --- */
 
+/* Python has mapped what may be another interpreter: until somebody has looked at that nobody
+ * knows whose frames its threads have. */
+static void maps_another_interpreter(void **state)
+{
+	struct fix *f = *state;
+
+	f->t->state = TARGET_PYTHON;
+	f->t->looked_ns = 110;
+	note_map(f, PID, CODE_AT, 120);
+	assert_int_equal(able(f, PID), PYSTACK_OK);
+	note_map_of(f, PID, CODE_AT, "/lib/libpython3.12.so.1.0", 110);
+	assert_int_equal(able(f, PID), PYSTACK_OK);
+	note_map_of(f, PID, CODE_AT, "/lib/libpython3.12.so.1.0", 111);
+	expect_asked(f, PID);
+	f->t->looked_ns = 111;
+	assert_int_equal(able(f, PID), PYSTACK_OK);
+	assert_false(f->w.undecided);
+}
+
 /* Its runtime has no interpreter yet, as its own memory says. */
 static void starting(void **state)
 {
@@ -645,6 +664,7 @@ int main(void)
 		TEST(forked_of_another),
 		TEST(forked_of_sleeper),
 		TEST(crowded),
+		TEST(maps_another_interpreter),
 		TEST(starting),
 		TEST(quarantined),
 		TEST(no_room_to_ask),
