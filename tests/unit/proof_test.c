@@ -488,7 +488,9 @@ static void ran_unwatched(void **state)
 	c->wanders = false;
 	assert_false(proof_ran_unwatched(c, 0, 1000));
 	assert_true(proof_ran_unwatched(c, INT32_MAX, 1000)); /* it has ended: it ran */
-	/* Watched, but only since it left its CPU. */
+	/* Watched since it left its CPU, and a moment later. */
+	c->slots[0].watched_ns = 1000;
+	assert_false(proof_ran_unwatched(c, 0, 1000));
 	c->slots[0].watched_ns = 1001;
 	assert_true(proof_ran_unwatched(c, 0, 1000));
 	c->slots[0].watched_ns = 0;
@@ -919,6 +921,24 @@ static void without_tables(void **state)
 	assert_int_equal(proof_came(&c, TID), 0);
 }
 
+/* That nobody came unseen is so only if the kernel's word says it. */
+static void clear_as_the_kernel_says(void **state)
+{
+	_Atomic uint64_t word[2] = { 1 << 16 };
+	const struct sight sight = { .n_online = 1, .at = word };
+	const struct reader_config c = { .sight = &sight };
+	struct sight_seen seen = { 0 };
+	uint64_t since;
+
+	(void)state;
+	proof_clear(&c, &seen, 0); /* nothing is known of what was before */
+	since = now_ns();
+	assert_false(proof_clear(&c, &seen, since));
+	word[0] |= 1; /* the CPU is with one in sight */
+	assert_true(proof_clear(&c, &seen, since));
+	assert_false(proof_clear(&c, &seen, 1));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -956,6 +976,7 @@ int main(void)
 		TEST(who_inherits),
 		TEST(births_in_all_other_rings),
 		cmocka_unit_test(without_tables),
+		cmocka_unit_test(clear_as_the_kernel_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
