@@ -78,6 +78,36 @@ static void what_comes_behind_an_end(void **state)
 	wait_table_deinit(&t);
 }
 
+/* A thread that is forgotten takes no other's wait along, wherever both were kept; nor has who gets
+ * its number later none. */
+static void who_is_forgotten(void **state)
+{
+	enum { N = 3, SECOND = 1000000000 };
+
+	(void)state;
+	for (pid_t gone = 1; gone <= N; gone++) {
+		struct wait_table t = { 0 };
+		struct wait over;
+
+		for (pid_t tid = 1; tid <= N; tid++)
+			wait_table_out(&t, 7 * tid, tid, 100, false, &over);
+		assert_int_equal(wait_table_tick(&t, 150, 10), N);
+		wait_table_in(&t, gone, 200, true, &over);
+		assert_int_equal(wait_table_tick(&t, 200 + SECOND, 10), N - 1);
+		assert_int_equal(t.n, N - 1);
+		assert_non_null(wait_table_out(&t, 9, gone, 300 + SECOND, false, &over));
+		assert_int_equal(t.n, N);
+		assert_int_equal(wait_table_tick(&t, 400 + SECOND, 10), N);
+		for (pid_t tid = 1; tid <= N; tid++) {
+			wait_table_in(&t, tid, 500 + SECOND, false, &over);
+			assert_int_equal(over.tid, tid);
+			assert_int_equal(over.pid, tid == gone ? 9 : 7 * tid);
+			assert_int_equal(over.ticks, tid == gone ? 1 : 3);
+		}
+		wait_table_deinit(&t);
+	}
+}
+
 static void records_out_of_order_and_missing_ones_do_no_harm(void **state)
 {
 	struct wait_table t = { 0 };
@@ -467,6 +497,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wait_is_what_lies_between_two_switches),
 		cmocka_unit_test(what_comes_behind_an_end),
+		cmocka_unit_test(who_is_forgotten),
 		cmocka_unit_test(records_out_of_order_and_missing_ones_do_no_harm),
 		cmocka_unit_test(many_threads),
 		cmocka_unit_test(threads_without_memory),

@@ -35,6 +35,7 @@ static struct {
 	sem_t asleep, go;
 	_Atomic bool open;	/* it no longer waits for us */
 	uint64_t cpu, cpu_step; /* ns of CPU time, and how many each look at it takes */
+	uint64_t stands_ns;	/* what the clock says; 0: it runs */
 	int busy; /* so often its end is waited for in vain */
 	void (*on_nap)(void);
 	void (*on_nap_late)(void); /* the same, behind more time than readers have */
@@ -134,6 +135,11 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 	int (*f)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
 	static _Thread_local struct timespec stood;
 
+	if (clock == CLOCK_MONOTONIC && gate.stands_ns) {
+		*t = (struct timespec){ .tv_sec = (time_t)(gate.stands_ns / SECOND),
+					.tv_nsec = (long)(gate.stands_ns % SECOND) };
+		return 0;
+	}
 	if (clock == CLOCK_MONOTONIC) {
 		if (!gate.on_nap || gettid() == getpid() || !stood.tv_sec)
 			f(clock, &stood);
@@ -1196,6 +1202,37 @@ static void who_fell_asleep_untold_waits(void **state)
 	end_sleeper(t);
 }
 
+/* The same happens again and again: who sleeps is looked for once a second, for each look at a
+ * thread costs. */
+static void who_fell_asleep_untold_is_looked_for_once_a_second(void **state)
+{
+	struct fix *x = *state;
+	const uint64_t first = now_ns() - 2 * SECOND;
+	struct q_wait over;
+	pthread_t t[2];
+
+	start_others(t);
+	begin(x);
+	want_others(x);
+	x->f->c.n_tids = 1; /* the runner */
+	gate.stands_ns = first;
+	for (uint64_t i = 0; i < 3; i++) {
+		x->f->c.blind_ns = first - 3 + i;
+		let_go(x);
+		let_go(x);
+		x->f->c.n_tids = 2;
+		gate.stands_ns = first + SECOND - 1 + i;
+	}
+	gate.stands_ns = 0;
+	end_runner(t);
+	end(x);
+	end_sleeper(t);
+	expect_sample_since(x, first + SECOND, first + SECOND);
+	assert_string_equal("over", next(x, &over));
+	assert_int_equal(others.sleeper, over.tid);
+	expect_none(x);
+}
+
 /* Who sleeps when the recording begins has done so since then, for us, and is read after
  * those that fell asleep later; waits that go on at the end are over then. */
 static void from_the_beginning_to_the_end(void **state)
@@ -1612,6 +1649,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_was_before_and_is_unread_counts_from_the_start,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(who_fell_asleep_untold_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_fell_asleep_untold_is_looked_for_once_a_second,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(who_joins_asleep_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_switch_told_before_it_joined_is_over,
 						setup, teardown),
