@@ -110,6 +110,25 @@ static void as_many_as_may_be(void **state)
 	elfcache_destroy(c);
 }
 
+/* Files that differ in one of these are several, also where more of them share a bucket. */
+static void what_tells_files_apart(void **state)
+{
+	enum { FILES = 4096 }; /* several times as many as buckets */
+	struct elfcache_id id = { 1, 1, 1, 1, "/a" };
+	uint64_t *const fields[] = { &id.dev, &id.ino, &id.generation, &id.view };
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		struct elfcache *c = elfcache_create(1 << 20, false);
+
+		for (*fields[i] = 1; *fields[i] <= FILES; ++*fields[i]) {
+			elfcache_get(c, &id);
+			assert_int_equal(*fields[i], elfcache_facts(c)->added);
+		}
+		*fields[i] = 1;
+		elfcache_destroy(c);
+	}
+}
+
 /* Renaming one file, or changing its process' root, costs no more than other files do. */
 static void names_of_one_file(void **state)
 {
@@ -204,7 +223,9 @@ static void swept(void **state)
 	elfcache_give_fd(c, e, fd, root);
 	before = elfcache_facts(c)->dropped;
 	elfcache_keep(kept, NULL);
+	assert_int_equal(1, elfcache_waiting(c));
 	assert_int_equal(1, elfcache_sweep(c));
+	assert_int_equal(0, elfcache_waiting(c));
 	assert_int_equal(before + 1, elfcache_facts(c)->dropped);
 	assert_int_equal(-1, fcntl(fd, F_GETFD));
 	assert_int_equal(-1, fcntl(root, F_GETFD));
@@ -942,6 +963,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(which_files_are_one),
+		cmocka_unit_test(what_tells_files_apart),
 		cmocka_unit_test(as_many_as_may_be),
 		cmocka_unit_test(names_of_one_file),
 		cmocka_unit_test(as_long_as_may_be),

@@ -254,6 +254,28 @@ static void forks_of_nothing(void **state)
 	spaces_destroy(s);
 }
 
+/* Where files are those of another machine, all processes see the same: also one whose forker is
+ * not known. */
+static void views_elsewhere(void **state)
+{
+	struct spaces *s = spaces_create(BYTES, 0);
+	struct side fork = side_of(SIDE_FORK, 2, 2), file = side_of(SIDE_MMAP, 2, 2);
+
+	spaces_elsewhere(s, "/");
+	fork.u.fork.ppid = 1;
+	spaces_side(s, &fork);
+	file.u.mmap.len = PAGE;
+	file.u.mmap.prot = PROT_EXEC;
+	file.u.mmap.ino = 5;
+	file.u.mmap.path = "/no/code";
+	spaces_side(s, &file);
+	file.pid = file.tid = 3;
+	spaces_side(s, &file);
+	assert_non_null(space_at(spaces_find(s, 2), 0)->elf);
+	assert_ptr_equal(space_at(spaces_find(s, 2), 0)->elf, space_at(spaces_find(s, 3), 0)->elf);
+	spaces_destroy(s);
+}
+
 /* Memory for code that no file has: who forks keeps that. */
 static void memory_of_a_jit(void **state)
 {
@@ -1395,6 +1417,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(as_drawn),
 		cmocka_unit_test(generations),
 		cmocka_unit_test(forks_of_nothing),
+		cmocka_unit_test(views_elsewhere),
 		cmocka_unit_test(memory_of_a_jit),
 		cmocka_unit_test(files_below_another_root),
 		cmocka_unit_test(odd_maps),
