@@ -493,6 +493,26 @@ static void modules_are_gone(struct fix *f)
 			 -EFAULT);
 }
 
+/* What can't be read for a moment is looked up again, though no module came. */
+static void modules_are_out_of_reach(struct fix *f)
+{
+	struct world *w = f->m.w;
+	const struct pylayout *l = &w->l;
+	raddr modules = world_get(w, f->interp, l->interp.modules);
+	raddr second = world_get(w, modules, l->dict.keys) + pyoff_get(l->dictkeys.entries) +
+		       TABLE + 24 + 16;
+	uint64_t asyncio = load_u64(world_mem(w, second));
+	struct pytasks_place place = { 0 };
+	raddr ret[LOOPS];
+
+	put(w, second, WORLD_NOWHERE, 8);
+	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS),
+			 -EFAULT);
+	put(w, second, asyncio, 8);
+	assert_int_equal(pytasks_running(&w->base, l, f->ts, PID, &place, ret, LOOPS), 1);
+	assert_int_equal(ret[0], f->task);
+}
+
 /* The last of more loops than are read at once; nothing lies behind it. */
 static void runs_among_many(struct fix *f)
 {
@@ -592,6 +612,7 @@ static void test_whose(void **state)
 	each(runs_among_many);
 	each(runs_among_none);
 	each(modules_are_gone);
+	each(modules_are_out_of_reach);
 	each(imports_asyncio_later);
 }
 
@@ -749,9 +770,24 @@ static void has_bad_codes(struct fix *f)
 	expect(f, PYSTACK_JOINED_PART, part);
 }
 
+/* From 3.11 on one that stands before its first instruction is at that one; up to 3.10 lasti says
+ * that it begins. */
+static void begins(struct fix *f)
+{
+	struct world *w = f->m.w;
+	raddr outer = a_waiting(f, "outer", 0), frame = outer + f->m.g->frame;
+
+	if (w->l.lasti_unit)
+		return;
+	put_awaited(&f->m, f->task, a_task(f, "a", outer));
+	world_put(w, frame, w->l.frame.instr, world_instr(w, f->m.code, 0) - 2, 8);
+	expect(f, PYSTACK_JOINED, "leaf6 main6 [task main's] outer0 [task a] loop6");
+}
+
 static void test_bad(void **state)
 {
 	each(has_bad_codes);
+	each(begins);
 }
 
 /* --- how much --- */
