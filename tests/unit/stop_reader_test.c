@@ -581,6 +581,29 @@ static void a_stop_behind_more_than_can_wait(void **state)
 	}
 }
 
+/* One that the thread takes after that, when it was given back, waits for a stop of its own. */
+static void a_sample_behind_a_stop_that_was_flushed(void **state)
+{
+	struct fake *f = *state;
+	struct reader *r = begin_stopping(f);
+	uint64_t exact = 0;
+
+	here = 1;
+	for (uint64_t i = 0; i <= PEND_MAX + 1; i++)
+		fake_take(f, (struct fake_event){ .tid = i % (PEND_MAX + 1) ? OTHER : FAKE_TID,
+						  .after = i,
+						  .no_stack = true });
+	hold(f, FAKE_TID);
+	reader_drain(r, 0, false);
+	for (const char *s; *(s = fake_next(f));)
+		exact += strncmp(s, "exact", 5) == 0;
+	assert_int_equal(exact, 1);
+	assert_int_equal(r->n_pend, 2);
+	assert_int_equal(r->pend[1].s.tid, FAKE_TID);
+	assert_int_equal(r->pend[1].hold.witness, WITNESS_NONE);
+	end_stopping(f, r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -601,6 +624,7 @@ int main(void)
 		FAKE_TEST(costs_of_a_stop),
 		FAKE_TEST(a_stop_of_another),
 		FAKE_TEST(a_stop_behind_more_than_can_wait),
+		FAKE_TEST(a_sample_behind_a_stop_that_was_flushed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
