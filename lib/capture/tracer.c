@@ -211,7 +211,7 @@ static void begin_thread(struct tracer *t, pid_t tid)
 	r = attach_thread(t->c.attach, tid, &err);
 	if (r == 0)
 		deaf_begin(&t->deaf, tid);
-	if (r == 0 && t->running) /* else tracer_go() starts its events */
+	if (t->running) /* else tracer_go() starts its events */
 		attach_enable(t->c.attach, tid);
 	if (r < 0 && r != -ESRCH)
 		STATS_ADD(t->c.attach->session->stats, unattached, 1);
