@@ -31,7 +31,7 @@ enum {
 	PIECE = 4096,
 };
 
-enum is { UNKNOWN, NO, YES, STRANGE };
+enum is { NO, YES, STRANGE };
 
 struct search {
 	struct rmem *m;
@@ -41,7 +41,7 @@ struct search {
 	size_t looked; /* objects */
 	bool strange;  /* greenlets of another layout */
 	struct {
-		raddr type;
+		raddr type; /* 0: none is kept; nothing is of that type */
 		enum is is;
 	} types[TYPES];
 };
@@ -81,7 +81,7 @@ static enum is judge(struct search *s, raddr type)
 {
 	size_t i = (type >> 4) % TYPES;
 
-	if (s->types[i].is == UNKNOWN || s->types[i].type != type) {
+	if (s->types[i].type != type) {
 		s->types[i].type = type;
 		s->types[i].is = judge_type(s, type);
 	}
