@@ -35,11 +35,22 @@ def why(function, before, after):
     return source.equivalent(LISTED, source.Mutant("a.c", function, "condition", 0, 1, "", before, after, None))
 
 
+def finds_nothing_of_another():
+    """What one test left in /tmp the next one does not see, where a test has a /tmp of its own."""
+    own, path = lab.namespace(), "/tmp/mutation_test.%d" % os.getpid()
+    ends = [lab.run(own + ["sh", "-c", "test ! -e %s && touch %s" % (path, path)], None, 60, "/") for _ in range(2)]
+    left = os.path.exists(path)
+    if left:
+        os.unlink(path)
+    return not own or not left and all(status == 0 for status, _ in ends)
+
+
 failed = [script for script, want in CASES if noticed(script) != want]
 failed += [what for what, want in LINES
            if source.statement_lines(CODE, CODE.index(what), CODE.index(what) + 1) != want]
 failed += [str(m) for m in MUTANTS if why(*m[:3]) != m[3]]
+failed += [] if finds_nothing_of_another() else ["what another test left"]
 for case in failed:
     print("[  FAILED  ] " + case)
-print("[  PASSED  ] %d test(s)." % (len(CASES) + len(MUTANTS) + len(LINES) - len(failed)))
+print("[  PASSED  ] %d test(s)." % (len(CASES) + len(MUTANTS) + len(LINES) + 1 - len(failed)))
 sys.exit(bool(failed))

@@ -60,12 +60,15 @@ def limits():
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 30, 2 << 30))
 
 
-def namespace():
-    """A mutant may signal any process, or leave some behind: where we may, it has processes of its own."""
+def namespace(*folders):
+    """A mutant may signal any process, or leave some behind: where we may, it has processes of its own. So has it a /tmp, unless
+    one of the folders lies there: what a killed test leaves is another's with its number, as /tmp/perf-PID.map."""
     how = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     may = shutil.which(how[0]) and subprocess.run(how + ["true"], capture_output=True).returncode == 0
     # Nor is a test process 1, which few signals end, or 2, which tests have for a process that is not theirs.
     far = "echo 20000 2> /dev/null > /proc/sys/kernel/ns_last_pid; "
+    if not any(os.path.realpath(f).startswith("/tmp/") for f in folders):
+        far += "mount -t tmpfs none /tmp; "
     return how + ["sh", "-c", far + '"$@"; exit $?', "sh"] if may else []
 
 
@@ -113,7 +116,7 @@ class Lab:
 
     def prepare(self):
         """Build, and learn what each test executes."""
-        self.own = namespace()
+        self.own = namespace(self.root, self.folder)
         self.build()
         self.tests = self.find_tests()
         self.learn()
