@@ -862,6 +862,35 @@ static void thread_before_the_beginning(void **state)
 	end(&f);
 }
 
+static int refusal;
+
+static int refuse(void *arg, pid_t tid, struct err *err)
+{
+	return refusal;
+}
+
+/* One that can't be given events is told of, unless it has ended. */
+static void thread_without_events(void **state)
+{
+	static const int rows[] = { -EMFILE, -ESRCH };
+	uint64_t spun;
+	struct fix f;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		attach_with(&f, true);
+		refusal = rows[i];
+		f.attach.hooks.seize = refuse;
+		shared->what = 't';
+		until(&f, shared->child);
+		spun = shared->spun;
+		until(&f, shared->spun > spun + 1000000);
+		tracer_go(f.tracer, true);
+		tracer_stop(f.tracer);
+		assert_int_equal(f.stats.unattached > 0, rows[i] != -ESRCH);
+		end(&f);
+	}
+}
+
 /* Who stops while other threads are being attached to goes on meanwhile. */
 static void stop_while_attaching(void **state)
 {
@@ -1496,6 +1525,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(no_timers),		  cmocka_unit_test(exec_of_a_deaf_thread),
 		cmocka_unit_test(not_all_timers),	  cmocka_unit_test(events_are_awaited),
 		cmocka_unit_test(slot_of_another_cpu),	  cmocka_unit_test(thread_before_the_beginning),
+		cmocka_unit_test(thread_without_events),
 		cmocka_unit_test(stops_without_end_before_the_beginning),
 		cmocka_unit_test(stops_without_end_at_the_end),
 		cmocka_unit_test(a_deaf_thread_is_told_of),
