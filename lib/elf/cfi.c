@@ -15,6 +15,7 @@ enum {
 	MAX_REMEMBERED = 8,
 	MAX_CIE_OPS = 1024, /* run for each function that is compiled */
 	MAX_SECTION = 128 << 20,
+	STATE_COSTS = 64, /* to copy a state takes as long as to look at so many bytes */
 	NO_REG = 0xff,
 };
 
@@ -133,6 +134,7 @@ static bool advance(struct run *r, uint64_t by)
 
 static void remember(struct run *r)
 {
+	unwind_maker_spend(r->m, STATE_COSTS);
 	if (r->n_remembered < MAX_REMEMBERED)
 		r->remembered[r->n_remembered++] = r->s;
 	else
@@ -141,6 +143,7 @@ static void remember(struct run *r)
 
 static void restore(struct run *r)
 {
+	unwind_maker_spend(r->m, STATE_COSTS);
 	if (r->n_remembered)
 		r->s = r->remembered[--r->n_remembered];
 	else
@@ -281,6 +284,16 @@ static bool run_one(struct run *r)
 	return !r->c.bad;
 }
 
+/* All instructions, as long as there is work left for them. */
+static void run_all(struct run *r)
+{
+	size_t at;
+
+	do
+		at = r->c.at;
+	while (at < r->c.b.n && run_one(r) && unwind_maker_spend(r->m, r->c.at - at));
+}
+
 /* What holds at the begin of each function of this CIE. */
 static int run_cie(struct run *r)
 {
@@ -295,8 +308,7 @@ static int run_cie(struct run *r)
 	r->initial = r->s;
 	if (cie->ra != r->m->arch->dwarf_ra || cie->ops.n > MAX_CIE_OPS)
 		return -EBADMSG;
-	while (r->c.at < r->c.b.n && run_one(r))
-		;
+	run_all(r);
 	r->initial = r->s;
 	return r->c.bad ? -EBADMSG : 0;
 }
@@ -310,8 +322,7 @@ static void run_fde(struct run *r, const struct frames_fde *fde, uint64_t hi)
 	r->hi = hi;
 	r->n_remembered = 0;
 	r->rows = true;
-	while (r->c.at < r->c.b.n && run_one(r))
-		;
+	run_all(r);
 	if (r->c.bad)
 		unwind_maker_gap(r->m, r->pc);
 	else if (r->pc < r->hi)
@@ -452,18 +463,20 @@ static void compile_record(struct unwind_maker *m, const struct unwind_source *s
 }
 
 int cfi_compile(struct unwind_table **ret, const struct arch *arch,
-		const struct unwind_source *s, const struct rows_function *f)
+		const struct unwind_source *s, const struct rows_function *f, size_t *left)
 {
 	struct unwind_maker m;
 	int r = unwind_maker_init(&m, arch, s->base);
 
 	if (!m.t)
 		return r;
+	m.left = *left;
 	if (f->from == ROWS_PLT)
 		unwind_maker_plt(&m, s->base + f->lo, s->base + f->hi, f->record);
 	else if (f->from == ROWS_SIGRETURN)
 		unwind_maker_sigreturn(&m, s->base + f->lo);
 	else
 		compile_record(&m, s, f);
+	*left = m.left;
 	return unwind_maker_done(&m, ret);
 }

@@ -13,8 +13,9 @@
 int cfi_functions(struct rows_function **ret, size_t *n, const struct arch *arch,
 		  const struct unwind_source *s);
 
-/* The rows of one of them. Mistakes end up as gaps. 0, -ENOMEM, -E2BIG. */
+/* The rows of one of them. Mistakes end up as gaps. What was looked at is taken from *@left bytes.
+ * 0, -ENOMEM; -E2BIG: more than is sane, or than was left. */
 int cfi_compile(struct unwind_table **ret, const struct arch *arch,
-		const struct unwind_source *s, const struct rows_function *f);
+		const struct unwind_source *s, const struct rows_function *f, size_t *left);
 
 #endif

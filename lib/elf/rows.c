@@ -6,7 +6,13 @@
 
 #include "elf/cfi.h"
 
-enum { MAX_PADDING = 15 /* between functions: what the first says holds there too */ };
+enum {
+	MAX_PADDING = 15, /* between functions: what the first says holds there too */
+	/* What all functions of a file may take: 1.5 times what those of libLLVM do, 0.2 s. */
+	MAX_WORK = 64 << 20,
+	MIN_WORK = 4 << 20,
+	WORK_OF_BYTE = 32, /* of its sections: what compilers write takes 15 at most */
+};
 
 struct rows *rows_of_map(const struct arch *arch, const struct unwind_source *s,
 			 struct rows_function *function, size_t n, struct bytes map)
@@ -25,6 +31,7 @@ struct rows *rows_of_map(const struct arch *arch, const struct unwind_source *s,
 	rows->function = function;
 	rows->n = n;
 	rows->map = map;
+	rows->left = MIN(MIN_WORK + WORK_OF_BYTE * (s->eh.b.n + s->debug.b.n), MAX_WORK);
 	rows->bytes = sizeof(*rows) + n * (sizeof(*function) + sizeof(struct unwind_table *)) +
 		      s->eh.b.n + s->debug.b.n;
 	return rows;
@@ -121,7 +128,7 @@ const struct unwind_table *rows_at(struct rows *rows, uint64_t vaddr)
 	struct unwind_table **made = f ? &rows->made[f - rows->function] : NULL;
 
 	if (made && !*made) {
-		if (cfi_compile(made, rows->arch, &rows->source, f) == 0)
+		if (cfi_compile(made, rows->arch, &rows->source, f, &rows->left) == 0)
 			rows->bytes += (*made)->bytes;
 		else
 			*made = &rows->none;

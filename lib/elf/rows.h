@@ -50,6 +50,7 @@ struct rows {
 	struct unwind_table **made;	/* of each; NULL: not tried yet, &none: in vain */
 	struct unwind_table none;
 	size_t n;
+	size_t left; /* bytes that may be looked at for all tables still to be made */
 	struct bytes map; /* memory of another process's making that @source and @function lie
 			     in, and which is read only; empty: they are malloc'ed */
 	size_t bytes;	  /* of memory held: grows */

@@ -62,6 +62,14 @@ static bool maker_reserve(struct unwind_maker *m, void **at, size_t *cap, size_t
 	return true;
 }
 
+bool unwind_maker_spend(struct unwind_maker *m, size_t n)
+{
+	if (!m->error && n > m->left)
+		m->error = -E2BIG;
+	m->left -= MIN(n, m->left);
+	return !m->error;
+}
+
 /* The place of an expression; only those made last are compared. Empty and too long
  * ones can't be kept: -1. */
 static int32_t maker_expr(struct unwind_maker *m, struct bytes e)
@@ -71,7 +79,7 @@ static int32_t maker_expr(struct unwind_maker *m, struct bytes e)
 	if (e.n == 0 || e.n > MAX_EXPR)
 		return -1;
 	for (unsigned i = 0; i < MIN(m->n_recent, ARRAY_SIZE(m->recent)); i++)
-		if (t->n_exprs - m->recent[i] >= e.n &&
+		if (t->n_exprs - m->recent[i] >= e.n && unwind_maker_spend(m, e.n) &&
 		    memcmp(t->exprs + m->recent[i], e.at, e.n) == 0)
 			return (int32_t)m->recent[i];
 	if (!maker_reserve(m, (void **)&t->exprs, &m->cap_exprs, t->n_exprs, e.n, 1))
@@ -211,7 +219,8 @@ static uint32_t maker_rule(struct unwind_maker *m, const struct unwind_state *s)
 	if (u.rule.flags & RULE_NONE)
 		return NO_RULE;
 	n = rule_words(&u.rule);
-	if (m->n_rules * 2 >= m->n_seen && !maker_grow_seen(m))
+	if (!unwind_maker_spend(m, n * 8) ||
+	    (m->n_rules * 2 >= m->n_seen && !maker_grow_seen(m)))
 		return NO_RULE;
 	for (at = rule_hash(u.w, n); m->seen[at & (m->n_seen - 1)]; at++) {
 		uint32_t word = m->seen[at & (m->n_seen - 1)];
@@ -268,7 +277,7 @@ void unwind_maker_plt(struct unwind_maker *m, uint64_t at, uint64_t end, bool pl
 	}
 	s.set = (uint64_t)1 << m->arch->dwarf_ra;
 	s.slot[m->arch->dwarf_ra] = (struct unwind_state_slot){ .how = HOW_AT, .off = -8 };
-	for (; at < end; at += m->arch->plt_bytes) {
+	for (; at < end && !m->error; at += m->arch->plt_bytes) {
 		s.cfa_off = 8;
 		unwind_maker_row(m, at, &s);
 		s.cfa_off = 16;
@@ -294,7 +303,9 @@ int unwind_maker_init(struct unwind_maker *m, const struct arch *arch, uint64_t 
 {
 	struct unwind_rule none = { .flags = RULE_NONE };
 
-	*m = (struct unwind_maker){ .arch = arch, .t = calloc(1, sizeof(*m->t)) };
+	*m = (struct unwind_maker){
+		.arch = arch, .t = calloc(1, sizeof(*m->t)), .left = SIZE_MAX
+	};
 	if (!m->t)
 		return -ENOMEM;
 	m->t->base = base;

@@ -99,10 +99,14 @@ struct unwind_maker {
 	size_t n_rules, n_seen;
 	uint32_t recent[64]; /* offsets in exprs */
 	unsigned n_recent;
-	int error; /* the first; later calls do nothing */
+	size_t left; /* of the work that it may take, in bytes looked at */
+	int error;   /* the first; later calls do nothing */
 };
 
+/* What it takes has no bound but memory's: who has one lowers @left. */
 int unwind_maker_init(struct unwind_maker *m, const struct arch *arch, uint64_t base);
+/* Looks at @n bytes more. False: that is more than is left, or there was an error before. */
+bool unwind_maker_spend(struct unwind_maker *m, size_t n);
 /* From @vaddr on @s holds. Addresses must not fall. */
 void unwind_maker_row(struct unwind_maker *m, uint64_t vaddr, const struct unwind_state *s);
 void unwind_maker_gap(struct unwind_maker *m, uint64_t vaddr);

@@ -262,9 +262,22 @@ def endless_name(at):
             struct.pack("<I2BH2Q", 0, 0x12, 0, 1, 4096, 16)], 2, 0
 
 
+def frames(at):
+    """The code's function has 12 MB of instructions, each of which has 17 expressions of 1,000 bytes compared with one another."""
+    sp, ra = {"x86_64": (7, 16), "aarch64": (31, 30)}[platform.machine()]
+    begin, names, at = b"\0\0\0\0\x01zRS\0\x01\x78%c\x01\0\x0c%c\x08" % (ra, sp), b"\0.eh_frame\0\0\0\0\0\0", at + 3 * 64 - 64 * 60000
+    begin += b"\0" * (-len(begin) % 8)
+    ops = b"".join(b"\x16%c\xe8\x07%s%c" % (reg, b"\x07" * 999, reg) for reg in range(17)) + b"\x41" * (12 << 20)
+    function = struct.pack("<I2QB", 8 + len(begin), 4096, 1 << 30, 0) + ops
+    records = b"".join(struct.pack("<I", len(record)) + record for record in (begin, function)) + struct.pack("<I", 0)
+    eh_frame = struct.pack("<I", 1) + section(1, at + len(names), len(records))[4:]
+    return [section(STRTAB, at, len(names)), eh_frame, b"\0" * 64, names, records], 2, 0
+
+
 # (sections, e_shnum, bytes of a hole behind them).
 BOMBS = {
     "name": endless_name,
+    "frames": frames,
     "notes": lambda at: ([section(NOTE, at, 1 << 30)] * 60000, 60000, 1 << 30),
     "symbols": lambda at: ([section(STRTAB, at, 1 << 20)] + [section(DYNSYM, at, 3 << 29, 24)] * 12, 13, 3 << 29),
     "sections": lambda at: ([section(0, 0, 8 << 20)], 0, 64 * (8 << 20)),

@@ -411,6 +411,84 @@ static void too_many_rows(void **state)
 	assert_null(t);
 }
 
+/* What the instructions of one function do over and over. */
+enum over { ADVANCE, ADVANCE_EXPRS, ADVANCE_BYTES, REMEMBER, N_OVER };
+
+enum { OVER_LO = 0x2000, OVER_HI = 0x1000000, OVER_OPS = 200000 };
+
+static void put_over(struct text *t, enum over what)
+{
+	size_t bytes = what == ADVANCE_EXPRS ? 1000 : what == ADVANCE_BYTES ? 1 : 0;
+
+	for (unsigned reg = 0; bytes && reg < arch_x86_64.n_dwarf; reg++) {
+		put_number(t, 0x16 | reg << 8, 2); /* DW_CFA_val_expression */
+		put_uleb(t, bytes);
+		for (size_t i = 1; i < bytes; i++)
+			put_byte(t, 7);
+		put_byte(t, 1 + reg);
+	}
+	for (unsigned i = 0; i < OVER_OPS; i++)
+		put_byte(t, what == REMEMBER ? 0x0a + i % 2 : 0x41);
+}
+
+/* Two functions whose callers were interrupted: one that does so, and a plain one. */
+static struct rows *over_rows(enum over what)
+{
+	static const char cie[] = "\x14\0\0\0\0\0\0\0\x01zRS\0\x01\x78\x10\x01\0\x0c\x07\x08\0\0";
+	struct unwind_source s = { .base = 0x1000 };
+	struct text *t = calloc(1, sizeof(*t));
+	struct rows *rows;
+
+	put(t, cie, 24);
+	for (unsigned i = 0; i < 2; i++) {
+		size_t begin = begin_record(t, false);
+
+		put_number(t, t->n, 4);
+		put_number(t, i ? OVER_HI : OVER_LO, 8);
+		put_number(t, OVER_HI - OVER_LO, 8);
+		put_byte(t, 0);
+		if (i == 0)
+			put_over(t, what);
+		end_record(t, begin, false);
+	}
+	s.eh.b = bytes_of(t);
+	free(t);
+	assert_int_equal(0, rows_make(&rows, &arch_x86_64, &s));
+	assert_int_equal(2, rows->n);
+	return rows;
+}
+
+/* Rows are made while a recording waits: all that a file may take for them is a few looks at its
+ * sections. Who takes more has no rows, nor have others of that file then. */
+static void too_much_work(void **state)
+{
+	for (enum over what = 0; what < N_OVER; what++) {
+		struct rows *r = over_rows(what);
+		const struct unwind_table *t = rows_at(r, OVER_LO);
+		bool is_dear = what != ADVANCE;
+
+		assert_int_equal(is_dear, t == NULL);
+		assert_int_equal(is_dear, r->left == 0);
+		assert_int_equal(is_dear, rows_at(r, OVER_HI) == NULL);
+		assert_true(is_dear || t->n_rows == 1);
+		rows_put(r);
+	}
+}
+
+/* No stubs of .plt take more, however many a file says it has. */
+static void too_many_stubs(void **state)
+{
+	for (unsigned large = 0; large < 2; large++) {
+		struct unwind_source s = { .base = 0x1000, .plt_lo = 0x2000 };
+		struct rows *r;
+
+		s.plt_hi = s.plt_lo + (large ? 8 << 20 : 1 << 20);
+		assert_int_equal(0, rows_make(&r, &arch_x86_64, &s));
+		assert_int_equal(large, rows_at(r, 0x2000) == NULL);
+		rows_put(r);
+	}
+}
+
 /* A function's table that can't be made is missing, and is not tried again. */
 static void failures(void **state)
 {
@@ -602,6 +680,8 @@ int main(void)
 		cmocka_unit_test(rows_of_plain_stubs),
 		cmocka_unit_test(rules_are_kept_once),
 		cmocka_unit_test(too_many_rows),
+		cmocka_unit_test(too_much_work),
+		cmocka_unit_test(too_many_stubs),
 		cmocka_unit_test(failures),
 		cmocka_unit_test(far_functions),
 		cmocka_unit_test(an_fde_is_no_cie),
