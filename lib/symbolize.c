@@ -90,14 +90,15 @@ static const struct space *forker_of(struct symbolizer *s, const struct space *s
 	return forker && forker->since_ns <= sp->since_ns ? forker : NULL;
 }
 
-/* Code in @sp's memory has no name: maybe because something ran out. */
-static void count_unnamed(struct symbolizer *s, const struct space *sp)
+/* Code in @sp's memory has no name: maybe because something ran out, or with @lacks room for those
+ * that were written down. */
+static void count_unnamed(struct symbolizer *s, const struct space *sp, bool lacks)
 {
 	const struct quota *quota = elfcache_quota(s->spaces->elfs);
 
 	if (!s->stats)
 		return;
-	if (quota_refused(quota, QUOTA_JIT_BYTES))
+	if (lacks)
 		STATS_ADD(s->stats, nameless, 1);
 	if (sp->jit ? jit_was_refused(sp->jit) : quota_refused(quota, QUOTA_JITS))
 		STATS_ADD(s->stats, unread, 1);
@@ -109,16 +110,18 @@ static bool answer_jit(struct symbolizer *s, const struct space *sp, uint64_t ip
 {
 	const struct space *by = sp;
 	const char *name = NULL;
+	bool lacks = false;
 
 	for (int i = 0; !name && by && i < MAX_FORKS; i++) {
 		if (by->jit) {
 			name = jit_name(by->jit, ip);
 			a->until_ns = jit_stale_ns(by->jit);
+			lacks |= jit_lacks_room(by->jit);
 		}
 		by = forker_of(s, by);
 	}
 	if (!name) {
-		count_unnamed(s, sp);
+		count_unnamed(s, sp, lacks);
 		a->of = NOT_KEPT;
 		return false;
 	}

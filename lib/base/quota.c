@@ -4,13 +4,13 @@
  */
 #include "base/quota.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/hash.h"
 
-enum { AT_A_TIME = 4, SOON_NS = 1000000000, MOST_READS = 16 };
+enum { AT_A_TIME = 4, SOON_NS = 1000000000, MOST_READS = 16, USERS = 256 };
 
 struct quota {
 	_Atomic int refs;
@@ -18,6 +18,7 @@ struct quota {
 	_Atomic uint64_t wait_ns; /* from then on it may be waited */
 	_Atomic uint64_t free_ns[AT_A_TIME]; /* from when on each place may be taken */
 	_Atomic uint64_t reader[MOST_READS]; /* whose each QUOTA_JIT_READS is; 0: nobody's */
+	_Atomic size_t of_user[USERS]; /* QUOTA_JIT_BYTES, by a hash of the user's number */
 };
 
 static const size_t default_most[QUOTA_N] = {
@@ -62,6 +63,53 @@ bool quota_take(struct quota *l, enum quota_of what, size_t n)
 	}
 	atomic_fetch_add(&l->refused[what], 1);
 	return false;
+}
+
+/* Users whose numbers have equal places leave an eighth together. */
+static _Atomic size_t *of_user(const struct quota_share *s)
+{
+	return &s->quota->of_user[hash_u64(s->user) % USERS];
+}
+
+/* May all have @all of which a process has @own, and its user @user? */
+static bool is_fair(const struct quota *l, size_t own, size_t user, size_t all)
+{
+	size_t most = atomic_load(&l->most[QUOTA_JIT_BYTES]);
+
+	return all <= most && own <= most - all && user <= most - most / 8;
+}
+
+void quota_share_give(struct quota_share *s, size_t n)
+{
+	if (!s->quota)
+		return;
+	quota_give(s->quota, QUOTA_JIT_BYTES, n);
+	atomic_fetch_sub(of_user(s), n);
+	atomic_fetch_sub(&s->used, n);
+}
+
+bool quota_share_take(struct quota_share *s, size_t n)
+{
+	size_t own, user, all;
+
+	if (!s->quota)
+		return true;
+	own = atomic_fetch_add(&s->used, n) + n;
+	user = atomic_fetch_add(of_user(s), n) + n;
+	all = atomic_fetch_add(&s->quota->used[QUOTA_JIT_BYTES], n) + n;
+	if (is_fair(s->quota, own, user, all))
+		return true;
+	quota_share_give(s, n);
+	return false;
+}
+
+bool quota_share_may(const struct quota_share *s, size_t n)
+{
+	size_t own = atomic_load(&s->used);
+
+	return !s->quota ||
+	       is_fair(s->quota, n, atomic_load(of_user(s)) - own + n,
+		       atomic_load(&s->quota->used[QUOTA_JIT_BYTES]) - own + n);
 }
 
 /* A place that is @is is from now on @becomes; false: there is none. */

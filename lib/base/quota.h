@@ -9,6 +9,7 @@
 #ifndef QUOTA_H
 #define QUOTA_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +32,18 @@ void quota_unref(struct quota *l);	  /* NULL is allowed */
 /* Take @n more. False: there are too many, and nothing is taken. */
 bool quota_take(struct quota *l, enum quota_of what, size_t n);
 void quota_give(struct quota *l, enum quota_of what, size_t n);
+
+/* What one process has of QUOTA_JIT_BYTES: no more than are left for all others, and those of one
+ * user leave an eighth. */
+struct quota_share {
+	struct quota *quota; /* borrowed; NULL: there is no bound */
+	uint32_t user;
+	_Atomic size_t used;
+};
+bool quota_share_take(struct quota_share *s, size_t n);
+void quota_share_give(struct quota_share *s, size_t n);
+/* True: it could have @n in all by now. */
+bool quota_share_may(const struct quota_share *s, size_t n);
 
 /* As quota_take() of one of QUOTA_JIT_READS, for @who, who has no more of them than are left for
  * all others. Its lower half is its user's number, its upper half, not 0, tells it from others of

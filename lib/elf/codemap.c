@@ -29,8 +29,8 @@ struct codemap_piece {
 
 static void give(struct codemap *m, size_t n)
 {
-	if (m->quota)
-		quota_give(m->quota, QUOTA_JIT_BYTES, n);
+	if (m->share)
+		quota_share_give(m->share, n);
 }
 
 void codemap_deinit(struct codemap *m)
@@ -39,26 +39,47 @@ void codemap_deinit(struct codemap *m)
 	free(m->row);
 	free(m->laid);
 	free(m->names);
-	*m = (struct codemap){ .quota = m->quota };
+	*m = (struct codemap){ .share = m->share };
 }
 
 /* Count @more bytes that @m is to have; false: too many. */
 static bool take(struct codemap *m, size_t n, size_t more)
 {
-	return n <= MAX_BYTES && (!m->quota || quota_take(m->quota, QUOTA_JIT_BYTES, more));
+	if (n > MAX_BYTES || !m->share)
+		return n <= MAX_BYTES;
+	if (quota_share_take(m->share, more))
+		return true;
+	m->lacked = MAX(m->lacked, atomic_load(&m->share->used) + more);
+	return false;
+}
+
+bool codemap_has_room(const struct codemap *m)
+{
+	/* What was read little by little takes more where it is read at once. */
+	return m->full && m->lacked && quota_share_may(m->share, 2 * m->lacked);
+}
+
+/* How many elements there may be, of @want at least: twice as many as now, or a few more where
+ * there is little room; 0: there is less. What is more than @cap is counted. */
+static size_t take_more(struct codemap *m, size_t cap, size_t want, size_t each)
+{
+	size_t n = MAX(MIN(cap * 2, MAX_BYTES / each), want), few = want + want / 8;
+
+	if (take(m, n * each, (n - cap) * each))
+		return n;
+	return few < n && take(m, few * each, (few - cap) * each) ? few : 0;
 }
 
 /* A larger @p, or NULL, and @m is full. */
 static void *grown(struct codemap *m, void *p, size_t *cap, size_t want, size_t each)
 {
-	size_t n = MAX(MIN(*cap * 2, MAX_BYTES / each), want), more = (n - *cap) * each;
-	bool may = take(m, n * each, more);
-	void *ret = may ? reallocarray(p, n, each) : NULL;
+	size_t n = take_more(m, *cap, want, each);
+	void *ret = n ? reallocarray(p, n, each) : NULL;
 
 	if (ret)
 		*cap = n;
-	else if (may)
-		give(m, more);
+	else if (n)
+		give(m, (n - *cap) * each);
 	m->full |= !ret;
 	return ret;
 }
@@ -68,19 +89,35 @@ static bool is_code(uint64_t start, uint64_t size, size_t n)
 	return size > 0 && size <= MAX_CODE && start <= UINT64_MAX - size && n > 0;
 }
 
+/* For a row more and, where room may lack, the pieces that it will be laid in: who has rows could
+ * have no room for those. */
+static bool has_room(struct codemap *m)
+{
+	size_t most = m->n_laid + 2 * (m->n + 1);
+	void *p;
+
+	if (m->n == m->cap) {
+		p = grown(m, m->row, &m->cap, MAX(256, m->n + 1), sizeof(*m->row));
+		if (!p)
+			return false;
+		m->row = p;
+	}
+	if (m->share && m->cap_laid < most) {
+		p = grown(m, m->laid, &m->cap_laid, most, sizeof(*m->laid));
+		if (!p)
+			return false;
+		m->laid = p;
+	}
+	return true;
+}
+
 void codemap_add(struct codemap *m, uint64_t start, uint64_t size, const char *name, size_t n)
 {
 	void *p;
 
 	n = MIN(n, MAX_NAME - 1);
-	if (!is_code(start, size, n) || m->full)
+	if (!is_code(start, size, n) || m->full || !has_room(m))
 		return;
-	if (m->n == m->cap) {
-		p = grown(m, m->row, &m->cap, MAX(256, m->n + 1), sizeof(*m->row));
-		if (!p)
-			return;
-		m->row = p;
-	}
 	if (m->cap_names - m->n_names <= n) {
 		p = grown(m, m->names, &m->cap_names, MAX(2 * MAX_NAME, m->n_names + n + 1), 1);
 		if (!p)
@@ -214,15 +251,17 @@ static bool join_names(struct codemap *m, struct codemap *young)
 void codemap_join(struct codemap *m, struct codemap *young)
 {
 	bool full = m->full || young->full;
+	size_t lacked = MAX(m->lacked, young->lacked);
 
 	if (!m->n_names) {
 		codemap_deinit(m);
 		*m = *young;
-		*young = (struct codemap){ .quota = m->quota };
+		*young = (struct codemap){ .share = m->share };
 	} else if (young->n_laid && join_names(m, young)) {
 		lay(m, young->laid, young->n_laid);
 	}
 	m->full |= full;
+	m->lacked = MAX(m->lacked, lacked);
 	codemap_deinit(young);
 	young->full = m->full;
 }

@@ -14,7 +14,7 @@
 
 #include "base/base.h"
 
-struct quota;
+struct quota_share;
 
 struct codemap {
 	struct codemap_row *row; /* as they were added, until codemap_sort() */
@@ -23,11 +23,12 @@ struct codemap {
 	size_t n_laid, cap_laid;
 	char *names;
 	size_t n_names, cap_names;
-	struct quota *quota; /* of all together, borrowed; NULL: none */
-	bool full;	     /* no more is taken: this one, or all together, are too large */
+	struct quota_share *share; /* of its process, borrowed; NULL: none */
+	bool full;     /* no more is taken: this one, or all together, are too large */
+	size_t lacked; /* with so much of @share it would not be full; 0: with none */
 };
 
-void codemap_deinit(struct codemap *m); /* but for @quota */
+void codemap_deinit(struct codemap *m); /* but for @share */
 
 /* Add a row that is written behind all others; one without a name or a size, and what has no
  * room, is left out. @n: bytes of @name. */
@@ -44,8 +45,11 @@ bool codemap_first(const struct codemap *m, uint64_t *start);
 void codemap_sort(struct codemap *m);
 
 /* Have what @young has, which is sorted, as if it had been added to @m later than all else. @young
- * is empty then, and full if @m is. Both have the same quota. */
+ * is empty then, and full if @m is. Both have the same share. */
 void codemap_join(struct codemap *m, struct codemap *young);
+
+/* True: it is full, and would not be if it were made anew by now. */
+bool codemap_has_room(const struct codemap *m);
 
 /* Take what is whole of the next piece of a file (@at: its offset in it) and say how many
  * bytes that was, which can be more than @b has; 0: nothing, there must be more first. */

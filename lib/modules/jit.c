@@ -57,6 +57,7 @@ struct sources {
 	uint64_t took_ns;
 	bool changed;
 	struct quota *quota;
+	struct quota_share share; /* also of what the jit knows */
 	struct file_helper *files; /* or NULL */
 };
 
@@ -203,10 +204,11 @@ static struct sources *sources_create(pid_t pid, uint64_t since_ns, struct quota
 		free(s);
 		return NULL;
 	}
-	s->quota = s->perf.map.quota = s->dump.map.quota = quota;
+	s->quota = s->share.quota = quota;
+	s->perf.map.share = s->dump.map.share = &s->share;
 	s->pid = pid;
 	since_ns = since_ns ? since_ns : now_ns();
-	jit_objects_init(&s->objects, pid, since_ns, quota); /* first: all is of one process */
+	jit_objects_init(&s->objects, pid, since_ns, &s->share); /* first: all is of one process */
 	s->inner = proc_inner_tid(pid, pid);
 	s->root = rootfile_root(pid);
 	s->dump_fd = -1;
@@ -216,6 +218,7 @@ static struct sources *sources_create(pid_t pid, uint64_t since_ns, struct quota
 	    proc_was_there(pid, since_ns) && !jit_objects_left(&s->objects)) {
 		s->euid = status.euid;
 		s->who = who_is(pid, &status);
+		s->share.user = status.uid;
 		return s;
 	}
 	sources_destroy(s);
@@ -259,6 +262,29 @@ static void reading_drop(void *arg)
 	free(g);
 }
 
+static void source_again(struct source *f, struct codemap *known)
+{
+	if (f->given_up || !codemap_has_room(known))
+		return;
+	codemap_deinit(known);
+	source_reset(f);
+	f->st = (struct stat){ 0 };
+}
+
+/* What others had taken the room of is read from its beginning once they have given it back. */
+static void read_again(struct jit *j)
+{
+	struct codemap *objects = &j->known[KNOWN_OBJECTS];
+	struct sources *s = j->s;
+
+	source_again(&s->dump, &j->known[KNOWN_DUMP]);
+	source_again(&s->perf, &j->known[KNOWN_PERF]);
+	if (s->objects.given_up || !codemap_has_room(objects))
+		return;
+	codemap_deinit(objects);
+	jit_objects_begin_anew(&s->objects);
+}
+
 static void begin(struct jit *j)
 {
 	struct quota *quota = j->s->quota;
@@ -270,6 +296,7 @@ static void begin(struct jit *j)
 		free(g);
 		return;
 	}
+	read_again(j);
 	*g = (struct reading){ j->s, quota, who, begun };
 	g->s->mapped = j->mapped;
 	g->s->mapped.map.path = g->s->mapped.path;
@@ -397,6 +424,15 @@ bool jit_was_refused(const struct jit *j)
 	return j->refused;
 }
 
+bool jit_lacks_room(const struct jit *j)
+{
+	bool lacks = false;
+
+	for (size_t i = 0; i < N_KNOWN; i++)
+		lacks |= j->known[i].full && j->known[i].lacked;
+	return lacks;
+}
+
 /* ---- Life ---- */
 
 struct jit *jit_create(pid_t pid, uint64_t since_ns, struct quota *quota,
@@ -408,13 +444,13 @@ struct jit *jit_create(pid_t pid, uint64_t since_ns, struct quota *quota,
 		return NULL;
 	j->files = files;
 	j->quota = quota;
-	for (size_t i = 0; i < N_KNOWN; i++)
-		j->known[i].quota = quota;
 	j->s = sources_create(pid, since_ns, quota, files);
 	if (!j->s) {
 		free(j);
 		return NULL;
 	}
+	for (size_t i = 0; i < N_KNOWN; i++)
+		j->known[i].share = &j->s->share;
 	j->inner = j->s->inner;
 	return j;
 }

@@ -44,6 +44,9 @@ uint64_t jit_stale_ns(const struct jit *j);
  * looked. */
 bool jit_was_refused(const struct jit *j);
 
+/* There was no room for all names that the process wrote down, until now. */
+bool jit_lacks_room(const struct jit *j);
+
 /* Is a map of this name where a JIT puts its code: memory that is of no file that one could
  * open? */
 bool jit_is_memory(const char *path);

@@ -39,12 +39,12 @@ struct entry {
 };
 
 void jit_objects_init(struct jit_objects *o, pid_t pid, uint64_t since_ns,
-		      struct quota *quota)
+		      struct quota_share *share)
 {
 	*o = (struct jit_objects){
 		.pid = pid, .since_ns = since_ns, .pidfd = proc_pidfd(pid)
 	};
-	o->map.quota = quota;
+	o->map.share = share;
 }
 
 bool jit_objects_left(const struct jit_objects *o)
@@ -191,8 +191,7 @@ static bool follow(struct entries *new, struct rmem *mem, uint64_t at,
 	return true;
 }
 
-/* What was known may be of code that is gone. All lists are new again. */
-static void begin_anew(struct jit_objects *o)
+void jit_objects_begin_anew(struct jit_objects *o)
 {
 	codemap_deinit(&o->map);
 	o->anew = true;
@@ -262,7 +261,7 @@ static int read_list(struct jit_objects *o, size_t i, struct file_helper *files)
 	if (!follow(new, &mem.base, d.first, head) || new->n == 0)
 		return 0;
 	if (head->at && new->all)
-		begin_anew(o);
+		jit_objects_begin_anew(o);
 	return take(o, &mem.base, new, files, head);
 }
 

@@ -40,10 +40,14 @@ struct jit_objects {
 
 /* Of the process that had number @pid at @since_ns. */
 void jit_objects_init(struct jit_objects *o, pid_t pid, uint64_t since_ns,
-		      struct quota *quota);
+		      struct quota_share *share);
 /* What was read of @pid until now may be another process's, which has its number. */
 bool jit_objects_left(const struct jit_objects *o);
 void jit_objects_deinit(struct jit_objects *o);
+
+/* What was known may be of code that is gone, or there was no room for all of it. All lists are new
+ * again. */
+void jit_objects_begin_anew(struct jit_objects *o);
 
 /* Read what is new. @files or NULL: we parse. 1: there was something; 0; -EAGAIN: not now;
  * -EPROTO, -EPIPE: who parsed it ended. */

@@ -193,7 +193,8 @@ static void test_many_rows(void **state)
 static void test_no_room_to_join(void **state)
 {
 	struct quota *quota = quota_create();
-	struct codemap m = { .quota = quota }, young = { .quota = quota };
+	struct quota_share share = { .quota = quota };
+	struct codemap m = { .share = &share }, young = { .share = &share };
 	size_t n = 1;
 
 	parse_perf(&m, "1000 10 old\n");
@@ -206,7 +207,7 @@ static void test_no_room_to_join(void **state)
 		if (!quota_take(quota, QUOTA_JIT_BYTES, n))
 			n /= 2;
 	codemap_join(&m, &young);
-	assert_true(m.full && young.full);
+	assert_true(m.full && young.full && m.lacked);
 	check_name(&m, 0x1000, "old");
 	check_name(&m, 0x2000, NULL);
 	codemap_add(&young, 0x2000, 1, "young", 5);
@@ -355,7 +356,9 @@ static void test_bounded_together(void **state)
 {
 	enum { ALL = 256 << 20, LEFT = 100 << 10 };
 	struct quota *quota = quota_create();
-	struct codemap m = { .quota = quota }, other = { .quota = quota }, alone = { 0 };
+	struct quota_share mine = { .quota = quota, .user = 1 },
+			   others = { .quota = quota, .user = 2 };
+	struct codemap m = { .share = &mine }, other = { .share = &others }, alone = { 0 };
 
 	assert_true(quota_take(quota, QUOTA_JIT_BYTES, ALL - LEFT));
 	for (int i = 0; i < 20000; i++) {
@@ -372,6 +375,75 @@ static void test_bounded_together(void **state)
 	codemap_deinit(&alone);
 	assert_true(quota_take(quota, QUOTA_JIT_BYTES, LEFT));
 	assert_false(quota_take(quota, QUOTA_JIT_BYTES, 1));
+	quota_unref(quota);
+}
+
+static struct codemap with_rows(struct quota_share *share, int n)
+{
+	struct codemap m = { .share = share };
+
+	for (int i = 0; i < n; i++)
+		codemap_add(&m, (uint64_t)i, 1, "name", 4);
+	codemap_sort(&m);
+	return m;
+}
+
+/* Who is full for want of room that others have can be made anew once they have given it back,
+ * and not before. */
+static void test_room_again(void **state)
+{
+	enum { ALL = 1 << 20, ROWS = 4000 };
+	struct quota *quota = quota_create();
+	struct quota_share mine = { .quota = quota, .user = 1 };
+	struct codemap m, young = { .share = &mine };
+
+	quota_limit(quota, QUOTA_JIT_BYTES, 2 * ALL);
+	assert_true(quota_take(quota, QUOTA_JIT_BYTES, 2 * ALL - 100000));
+	m = with_rows(&mine, ROWS);
+	codemap_join(&m, &young);
+	assert_true(m.full && young.full && !codemap_has_room(&m));
+	check_name(&m, 100, "name"); /* it has what there was room for */
+	check_name(&m, ROWS - 1, NULL);
+	assert_true(mine.used <= 50000);
+	quota_give(quota, QUOTA_JIT_BYTES, 10000); /* too little to be worth it */
+	assert_false(codemap_has_room(&m));
+	quota_give(quota, QUOTA_JIT_BYTES, ALL);
+	assert_true(codemap_has_room(&m));
+	codemap_deinit(&m);
+	assert_int_equal(0, mine.used);
+	assert_false(codemap_has_room(&m)); /* it is not full */
+	m = with_rows(&mine, ROWS);
+	assert_false(m.full);
+	check_name(&m, ROWS - 1, "name");
+	codemap_deinit(&m);
+	quota_unref(quota);
+}
+
+/* All that a process of @user gets of what is left. */
+static size_t take_all(struct quota *quota, uint32_t user)
+{
+	struct quota_share share = { .quota = quota, .user = user };
+
+	while (quota_share_take(&share, 1))
+		;
+	assert_true(!share.used || quota_share_may(&share, share.used));
+	assert_false(quota_share_may(&share, share.used + 1));
+	return share.used;
+}
+
+/* A process has no more than it leaves for all others, and the processes of one user, of which it
+ * can have as many as it likes, leave an eighth. */
+static void test_shares(void **state)
+{
+	static const size_t shares[] = { 4096, 2048, 1024, 0, 0 };
+	struct quota *quota = quota_create();
+
+	quota_limit(quota, QUOTA_JIT_BYTES, 8192);
+	for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
+		assert_int_equal(shares[i], take_all(quota, 1));
+	assert_int_equal(512, take_all(quota, 2));
+	quota_limit(quota, QUOTA_JIT_BYTES, 4096); /* fewer than there are by now */
+	assert_int_equal(0, take_all(quota, 3));
 	quota_unref(quota);
 }
 
@@ -539,6 +611,8 @@ int main(void)
 		cmocka_unit_test(test_flips),
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_bounded_together),
+		cmocka_unit_test(test_room_again),
+		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_handed_over),
 		cmocka_unit_test(test_objects),
 		cmocka_unit_test(test_objects_are_not_trusted),

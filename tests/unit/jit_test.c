@@ -741,6 +741,95 @@ static void test_no_room_to_look(void **state)
 	}
 }
 
+/* A child whose map has more than there is room for. */
+static pid_t start_large(void)
+{
+	pid_t child = start_child();
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", child);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	for (int i = 0; i < CODE_SIZE; i += 16)
+		fprintf(f, "%x 10 a%d\n", CODE + i, i);
+	assert_int_equal(0, fclose(f));
+	return child;
+}
+
+static void end_large(pid_t child)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", child);
+	unlink(path);
+	end_child(child);
+}
+
+/* One process' names leave room for those of others, who lack nothing. */
+static void test_a_large_map(void **state)
+{
+	enum { ROOM = 256 << 10 };
+	struct symbolizer *s = own_symbolizer(0);
+	struct stats stats = { 0 };
+	pid_t me = getpid(), child = start_large();
+
+	symbolizer_limit(s, 1 << 20, ROOM, &stats);
+	feed(s, child, CODE, "//anon", NULL);
+	until_named(s, child, CODE + 0x20, "a32");
+	assert_int_equal(0, STATS_GET(&stats, nameless));
+	assert_string_equal("[anon]", symbolize_user(s, child, CODE + CODE_SIZE - 1));
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	write_map("w", "5000000 10 small\n");
+	feed(s, me, CODE, "//anon", NULL);
+	until_named(s, me, CODE, "small");
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	assert_string_equal("[anon]", symbolize_user(s, me, CODE + 0x1000));
+	assert_int_equal(1, STATS_GET(&stats, nameless));
+	end_large(child);
+	own_symbolizer_destroy(s);
+}
+
+/* What others left no room for has its names once they have: what was written before, too. */
+static void room_comes_back(struct symbolizer *s, uint64_t at)
+{
+	struct quota *quota = elfcache_quota(symbolizer_spaces(s)->elfs);
+	struct stats stats = { 0 };
+	size_t taken = 0;
+
+	symbolizer_limit(s, 1 << 20, 1 << 20, &stats);
+	while (quota_take(quota, QUOTA_JIT_BYTES, 1024))
+		taken += 1024;
+	for (int i = 0; i < 3; i++)
+		assert_string_equal("[anon]", symbolize_user(s, getpid(), at));
+	for (int i = 0; i < 10000 && !STATS_GET(&stats, nameless); i++)
+		assert_string_equal("[anon]", symbolize_user(s, getpid(), at));
+	assert_true(STATS_GET(&stats, nameless) > 0);
+	quota_give(quota, QUOTA_JIT_BYTES, taken);
+	until_named(s, getpid(), at, "small");
+	own_symbolizer_destroy(s);
+}
+
+static void test_room_for_a_map_again(void **state)
+{
+	struct symbolizer *s = own_symbolizer(0);
+
+	write_map("w", "5000000 10 small\n");
+	feed(s, getpid(), CODE, "//anon", NULL);
+	room_comes_back(s, CODE);
+}
+
+static void test_room_for_a_list_again(void **state)
+{
+	struct symbolizer *s = own_symbolizer(0);
+	struct registered r;
+	struct jitobject o;
+
+	feed(s, getpid(), CODE, "//anon", NULL);
+	enlist(&r, &o, 0x1000, "small");
+	room_comes_back(s, CODE + 0x1000);
+}
+
 /* ---- python -X perf ---- */
 
 /* A Python that has -X perf, or "". */
@@ -897,6 +986,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(readings_are_shared),
 		cmocka_unit_test(one_user_leaves_readings),
 		cmocka_unit_test(test_no_room_to_look),
+		cmocka_unit_test_teardown(test_a_large_map, remove_map),
+		cmocka_unit_test_teardown(test_room_for_a_map_again, remove_map),
+		cmocka_unit_test_teardown(test_room_for_a_list_again, empty_list),
 		cmocka_unit_test(test_python),
 		cmocka_unit_test(test_python_in_namespaces),
 	};
