@@ -168,8 +168,8 @@ static int print_process(struct dump *d, const struct pyproc *p, struct order *o
 		cmd_say("one of the interpreters of process %d is not read: %s", p->pid,
 			p->refused);
 	if (STATS_GET(&d->stats, unread))
-		cmd_say("memory, descriptors, threads or the size of files (ulimit -f) ran out: "
-			"some stacks lack names");
+		cmd_say("memory, descriptors, threads, places for files that take too long or the size "
+			"of files (ulimit -f) ran out: some stacks lack names");
 	return EXIT_DONE;
 }
 

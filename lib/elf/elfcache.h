@@ -137,8 +137,9 @@ void elfcache_asked_by(const struct elfcache *c, struct elfcache_elf *e, pid_t p
 
 /* Something takes too long with this file: it is left alone until it no longer does. Others of
  * its device, in the same view, are waited for less; and are left alone, too, while too many of
- * it are slow: of those that another process asked for one counts. No user's processes have more
- * slow ones than are left for all others: a further one is left alone, and counted (unread). */
+ * it are slow: of those that another process of its user asked for one counts, and so does one of
+ * each other user. No user's processes have more slow ones than are left for all others. One that is
+ * left alone for others is counted (unread). */
 void elfcache_slow(struct elfcache *c, struct elfcache_elf *e, bool slow);
 bool elfcache_is_slow(const struct elfcache *c, struct elfcache_elf *e);
 

@@ -37,7 +37,7 @@ struct elfcache_elf {
 	uint64_t gone; /* elfcache.clock when it made room for others last; 0: it never did */
 	pid_t asked_by;
 	uid_t user; /* whose that is; PROC_NOBODY: not looked up, or not known */
-	bool crowded; /* counted: others of that user are slow, and leave it no place */
+	bool crowded; /* counted: others are slow, and leave it no place */
 	bool kept;     /* elfcache_keep() */
 	bool put_off;  /* elfcache_is_put_off() */
 };

@@ -69,26 +69,44 @@ static bool same_device(const struct elfcache_elf *a, const struct elfcache_elf 
 	return a->id.dev == b->id.dev && a->id.view == b->id.view;
 }
 
-/* True: one before the @i-th is of its device, too, and of the same process. */
-static bool is_further(const struct elfcache *c, size_t i)
+static bool is_any_of_device(const struct elfcache *c, const struct elfcache_elf *e)
 {
-	const struct elfcache_elf *e = c->slow[i];
-
-	while (i-- > 0)
-		if (same_device(c->slow[i], e) && c->slow[i]->asked_by == e->asked_by)
+	for (size_t i = 0; i < c->n_slow; i++)
+		if (same_device(c->slow[i], e))
 			return true;
 	return false;
 }
 
-/* Those of the process that asks for @e, and one of each other's: a file can be slow for what is
- * in it, by which one process must not take the device from all. */
-static size_t slow_of_device(const struct elfcache *c, const struct elfcache_elf *e)
+/* True: one before the @i-th is of its device, too, and of the same process; or of the same user,
+ * who is not @user. */
+static bool is_further(const struct elfcache *c, size_t i, uid_t user)
 {
+	const struct elfcache_elf *e = c->slow[i], *before;
+
+	while (i-- > 0) {
+		before = c->slow[i];
+		if (same_device(before, e) &&
+		    (before->asked_by == e->asked_by ||
+		     (before->user == e->user && e->user != user)))
+			return true;
+	}
+	return false;
+}
+
+/* Those of the process that asks for @e, one of each other process of its user, and one of each
+ * other user: a file can be slow for what is in it, by which no user must take the device from
+ * all. */
+static size_t slow_of_device(const struct elfcache *c, struct elfcache_elf *e)
+{
+	uid_t user;
 	size_t n = 0;
 
+	if (!is_any_of_device(c, e))
+		return 0;
+	user = user_of(e);
 	for (size_t i = 0; i < c->n_slow; i++)
 		n += same_device(c->slow[i], e) &&
-		     (c->slow[i]->asked_by == e->asked_by || !is_further(c, i));
+		     (c->slow[i]->asked_by == e->asked_by || !is_further(c, i, user));
 	return n;
 }
 
@@ -108,9 +126,9 @@ static bool is_crowded(const struct elfcache *c, struct elfcache_elf *e)
 
 bool elfcache_is_slow(const struct elfcache *c, struct elfcache_elf *e)
 {
-	if (elfcache_slow_find(c, e) < c->n_slow || slow_of_device(c, e) >= MAX_SLOW_OF_DEVICE)
+	if (elfcache_slow_find(c, e) < c->n_slow)
 		return true;
-	if (!is_crowded(c, e))
+	if (slow_of_device(c, e) < MAX_SLOW_OF_DEVICE && !is_crowded(c, e))
 		return false;
 	if (!e->crowded)
 		elfcache_note_unread(c);
@@ -125,7 +143,7 @@ int elfcache_reading_ms(const struct elfcache_elf *e)
 
 int elfcache_patience(const struct elfcache *c, const struct elfcache_elf *e, int ms)
 {
-	bool less = slow_of_device(c, e) ||
+	bool less = is_any_of_device(c, e) ||
 		    c->wait_ns > now_ns() + WAITS_AT_ONCE_NS * ELFCACHE_WAIT_SHARE;
 
 	return less ? ms / LESS_PATIENCE : ms;

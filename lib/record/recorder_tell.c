@@ -55,8 +55,8 @@ static const struct {
 	  "records of functions, files or processes were lost: some stacks lack names "
 	  "(side_lost= with -v)" },
 	{ offsetof(struct stats, unread),
-	  "memory, descriptors, threads or the size of files (ulimit -f) ran out: some stacks "
-	  "lack names (unread= with -v)" },
+	  "memory, descriptors, threads, places for files that take too long or the size of files "
+	  "(ulimit -f) ran out: some stacks lack names (unread= with -v)" },
 };
 
 /* A file ended whoever read it. Not each is told where there are many. */

@@ -323,30 +323,30 @@ static void slow_files(void **state)
 	elfcache_destroy(c);
 }
 
-/* One process's slow files are its own misfortune; several processes' are that of all. */
+/* One process's slow files are its own misfortune; several processes' are that of their user. */
 static void slow_files_of_one_process(void **state)
 {
-	enum { FILES = 12, OTHERS = SLOW_OF_DEVICE };
+	enum { FILES = 12, OTHERS = SLOW_OF_DEVICE, NOBODY = 4190000 /* and those behind it */ };
 	struct elfcache *c = elfcache_create(1 << 20, false);
 	struct elfcache_elf *e[FILES];
 
 	for (unsigned i = 0; i < FILES; i++)
 		e[i] = get(c, i == 11, i, 0, "/a");
 	for (unsigned i = 0; i < SLOW_OF_DEVICE; i++) {
-		elfcache_asked_by(c, e[i], 1);
+		elfcache_asked_by(c, e[i], NOBODY + 1);
 		elfcache_slow(c, e[i], true);
 	}
-	elfcache_asked_by(c, e[0], 2); /* it was 1 who had it be slow */
-	elfcache_asked_by(c, e[10], 1);
+	elfcache_asked_by(c, e[0], NOBODY + 2); /* it was 1 who had it be slow */
+	elfcache_asked_by(c, e[10], NOBODY + 1);
 	assert_true(elfcache_is_slow(c, e[10]));
 	for (pid_t i = 0; i < OTHERS; i++) {
-		elfcache_asked_by(c, e[10], 9);
+		elfcache_asked_by(c, e[10], NOBODY + 9);
 		assert_int_equal(i + 1 >= SLOW_OF_DEVICE, elfcache_is_slow(c, e[10]));
 		assert_int_equal(50, elfcache_patience(c, e[10], 1000));
-		elfcache_asked_by(c, e[3 + i], 3 + i);
+		elfcache_asked_by(c, e[3 + i], NOBODY + 3 + i);
 		elfcache_slow(c, e[3 + i], true);
 	}
-	elfcache_asked_by(c, e[11], 1);
+	elfcache_asked_by(c, e[11], NOBODY + 1);
 	assert_false(elfcache_is_slow(c, e[11]));
 	assert_int_equal(1000, elfcache_patience(c, e[11], 1000));
 	elfcache_destroy(c);
@@ -392,6 +392,45 @@ static void slow_files_of_one_user(void **state)
 		another_user_end(pid);
 	}
 	another_user_end(first);
+	elfcache_destroy(c);
+}
+
+/* However many of one user's processes have slow files on a device: others' files of it are read,
+ * until files of as many users are slow. What is left alone is counted. */
+static void slow_files_of_a_device(void **state)
+{
+	enum { OWN = SLOW_OF_DEVICE + 1 };
+	struct elfcache *c = elfcache_create(1 << 20, false);
+	struct elfcache_elf *e[10];
+	struct stats stats = { 0 };
+	pid_t pid[OWN + SLOW_OF_DEVICE];
+
+	if (geteuid() != 0)
+		skip();
+	elfcache_count(c, &stats);
+	for (unsigned i = 0; i < ARRAY_SIZE(e); i++)
+		e[i] = get(c, 0, i, 0, "/a");
+	for (int i = 0; i < OWN + SLOW_OF_DEVICE; i++)
+		pid[i] = another_user_start(ANOTHER_USER + (i < OWN ? 0 : i));
+	for (int i = 0; i < SLOW_OF_DEVICE; i++) {
+		elfcache_asked_by(c, e[8], pid[SLOW_OF_DEVICE]);
+		assert_false(elfcache_is_slow(c, e[8]));
+		elfcache_asked_by(c, e[i], pid[i]);
+		elfcache_slow(c, e[i], true);
+	}
+	assert_true(elfcache_is_slow(c, e[8])); /* another process of that user */
+	assert_int_equal(1, STATS_GET(&stats, unread));
+	for (int i = 0; i < SLOW_OF_DEVICE; i++) {
+		elfcache_asked_by(c, e[9], getpid());
+		assert_int_equal(i == SLOW_OF_DEVICE - 1, elfcache_is_slow(c, e[9]));
+		assert_int_equal(50, elfcache_patience(c, e[9], 1000));
+		elfcache_asked_by(c, e[3 + i], pid[OWN + i]);
+		elfcache_slow(c, e[3 + i], true);
+	}
+	assert_true(elfcache_is_slow(c, e[8]) && elfcache_is_slow(c, e[9]));
+	assert_int_equal(2, STATS_GET(&stats, unread)); /* each once */
+	for (int i = 0; i < OWN + SLOW_OF_DEVICE; i++)
+		another_user_end(pid[i]);
 	elfcache_destroy(c);
 }
 
@@ -974,6 +1013,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(slow_files),
 		cmocka_unit_test(slow_files_of_one_process),
 		cmocka_unit_test(slow_files_of_one_user),
+		cmocka_unit_test(slow_files_of_a_device),
 		cmocka_unit_test(oldest_are_dropped),
 		cmocka_unit_test(one_that_grew),
 		cmocka_unit_test(what_is_idle_makes_room),
