@@ -152,16 +152,24 @@ static int send_question(const void *arg, int socket)
 	return fdpass_send(socket, a->q, sizeof(*a->q), a->fds, a->n);
 }
 
+/* Who is asked once more does nothing twice. A reader that got a question twice would answer
+ * twice, and then the next question with the answer to this one. */
+static bool is_harmless_twice(const struct question *q)
+{
+	return q->kind == OPEN_MAP || q->kind == OPEN_PATH || q->kind == OPEN_STAT;
+}
+
 /* The answer, with up to @most of two descriptors in @got, -1 where there is none. Who is ended
  * while it opens is asked for once more: what it opens does not end it. */
 static int have_done(struct pool *p, const struct asking *asking, int ms, struct stat *st,
 		     int got[2], int most)
 {
+	int times = is_harmless_twice(asking->q) ? 2 : 1;
 	int taken[FDPASS_MAX], k = -EPIPE, socket;
 	struct answer a;
 
 	got[0] = got[1] = -1;
-	for (int i = 0; i < 2 && k == -EPIPE; i++) {
+	for (int i = 0; i < times && k == -EPIPE; i++) {
 		socket = pool_ask(p, send_question, asking);
 		if (socket < 0)
 			return proc_is_short(socket) ? socket : -EAGAIN;

@@ -35,7 +35,7 @@ int opener_stat(struct pool *openers, int fd, int ms, struct stat *st);
 enum { OPENER_MESSAGE = 1024 }; /* bytes of one at most */
 
 /* As fdpass_send(), but of @fds the first may be O_PATH, and goes as a file that is open for
- * reading. After -ETIMEDOUT it may still come. */
+ * reading. After -ETIMEDOUT and -EAGAIN it may have come, or still come. */
 int opener_send(struct pool *openers, int socket, const void *message, size_t n,
 		const int *fds, size_t n_fds, int ms);
 

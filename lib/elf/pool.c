@@ -87,10 +87,19 @@ static int take_idle(struct pool *p)
 	return socket;
 }
 
+/* It has ended, or said what nobody asked for: the next answer would not be to the next question.
+ */
+static bool is_out_of_step(int socket)
+{
+	return poll(&(struct pollfd){ .fd = socket, .events = POLLIN }, 1, 0) != 0;
+}
+
 void pool_give(struct pool *p, int socket)
 {
+	bool keep = !is_out_of_step(socket);
+
 	pthread_mutex_lock(&p->lock);
-	if (p->starter >= 0 && p->n_idle < POOL_IDLE) {
+	if (keep && p->starter >= 0 && p->n_idle < POOL_IDLE) {
 		p->idle[p->n_idle++] = socket;
 		socket = -1;
 	}

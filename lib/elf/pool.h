@@ -53,7 +53,7 @@ int pool_ask(struct pool *p, int (*send)(const void *arg, int socket), const voi
 /* Is there an answer, or its end, in @ms, -1: for ever? Else it is left: it ends once it
  * does. */
 bool pool_answers(struct pool *p, int socket, int ms);
-/* It answered, and waits for the next question. */
+/* It answered, and waits for the next question. One that said more is not asked again. */
 void pool_give(struct pool *p, int socket);
 /* No more questions are taken, and those that wait end. */
 void pool_end(struct pool *p);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
@@ -170,7 +171,7 @@ static int answers_with(struct pool *p, int result, int n)
 	for (int i = 0; i < n; i++)
 		close(fds[i]);
 	pool_init(p, POOL_OPENS, 0);
-	pool_give(p, ends[0]);
+	p->idle[p->n_idle++] = ends[0]; /* pool_give() takes none that said something */
 	return ends[1];
 }
 
@@ -209,6 +210,73 @@ static void one_that_sends_too_much(void **state)
 	after = open(self, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(before, after);
 	close(after);
+}
+
+/* An opener that hands on what it is asked to, and is ended before it says so. */
+static void *hand_on_and_end(void *arg)
+{
+	const int *socket = arg;
+	_Alignas(struct cmsghdr) char space[CMSG_SPACE(FDPASS_MAX * sizeof(int))];
+	static char question[1 << 16];
+	struct iovec iov = { question, sizeof(question) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = space,
+			    .msg_controllen = sizeof(space) };
+	int fds[2] = { -1, -1 };
+
+	if (recvmsg(*socket, &m, MSG_CMSG_CLOEXEC) > 0 && CMSG_FIRSTHDR(&m))
+		memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fds));
+	fdpass_send(fds[0], "m", 1, &fds[1], 1);
+	fdpass_close(fds, 2);
+	close(*socket);
+	return NULL;
+}
+
+/* Who reads would answer both, and then the next one's question with an answer to this one. */
+static void no_question_is_handed_on_twice(void **state)
+{
+	struct fixture *f = *state;
+	int fake[2], ends[2], got[FDPASS_MAX];
+	pthread_t thread;
+	char message;
+	struct stat st;
+	int fd = opener_path(f->openers[0], -1, self, -1, &st);
+
+	assert_true(fd >= 0);
+	assert_int_equal(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fake));
+	assert_int_equal(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+	assert_int_equal(0, pthread_create(&thread, NULL, hand_on_and_end, &fake[1]));
+	pool_give(f->openers[0], fake[0]); /* which is asked first */
+	assert_int_equal(-EAGAIN, opener_send(f->openers[0], ends[0], "m", 1, &fd, 1, -1));
+	pthread_join(thread, NULL);
+	close(ends[0]);
+	assert_int_equal(1, fdpass_receive(ends[1], &message, 1, got));
+	close(got[0]);
+	assert_int_equal(-EPIPE, fdpass_receive(ends[1], &message, 1, got));
+	close(ends[1]);
+	close(fd);
+}
+
+/* Its next answer would be to the question before. */
+static void who_says_more_is_asked_no_more(void **state)
+{
+	char message = 'm';
+	int ends[2];
+	struct pool p;
+
+	(void)state;
+	assert_int_equal(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+	pool_init(&p, POOL_OPENS, 0);
+	pool_give(&p, ends[0]);
+	assert_int_equal(1, p.n_idle);
+	assert_int_equal(ends[0], p.idle[--p.n_idle]);
+	assert_int_equal(0, fdpass_send(ends[1], &message, 1, NULL, 0));
+	pool_give(&p, ends[0]);
+	assert_int_equal(0, p.n_idle);
+	assert_int_equal(-EPIPE, fdpass_send(ends[1], &message, 1, NULL, 0)); /* it is closed */
+	close(ends[1]);
+	pool_deinit(&p);
 }
 
 /* As many as may be left hang, others are opened meanwhile, and once they answer all is as
@@ -349,7 +417,8 @@ int main(int argc, char **argv)
 		TEST(a_root_is_kept_to), TEST(a_map_is_opened),
 		TEST(a_file_is_handed_on), TEST(those_that_hang_are_left),
 		TEST(one_that_sends_too_much), TEST(those_of_one_user_leave_some),
-		TEST(those_of_roots_leave_some),
+		TEST(those_of_roots_leave_some), TEST(no_question_is_handed_on_twice),
+		TEST(who_says_more_is_asked_no_more),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
