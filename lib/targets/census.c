@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "sys/proc.h"
 #include "sys/rights.h"
 #include "targets/probe.h"
 
@@ -43,6 +44,10 @@ static int take_answer(struct census *c, pid_t pid, struct probe *probe)
 	if (row.code == 0 || row.code == -EAGAIN)
 		return add_row(c, &row);
 	c->denied += row.code == -EACCES || row.code == -EPERM;
+	if (proc_is_short(row.code)) {
+		c->lacking++;
+		c->lack = err;
+	}
 	if (row.code == -ENOTSUP || row.code == -EFBIG) { /* EFBIG: it may be one */
 		c->unknown++;
 		c->why = err;
@@ -121,7 +126,7 @@ const char *census_denied(const struct census *c, char *buf, size_t size)
 		snprintf(buf, size,
 			 "of %zu processes that fit %zu may not be looked at, and none of the "
 			 "others runs Python%s: %s",
-			 c->looked, c->denied, c->unknown + c->hang ? " that can be read" : "",
+			 c->looked, c->denied, c->unknown + c->lacking + c->hang ? " that can be read" : "",
 			 wanted);
 	return buf;
 }
@@ -137,6 +142,9 @@ void census_tell(const struct census *c, const struct note *note)
 	if (c->unknown)
 		note_say(note, "left out: %zu Python process%s that can't be read: %s",
 			 c->unknown, c->unknown == 1 ? "" : "es", c->why.text);
+	if (c->lacking)
+		note_say(note, "left out: %zu process%s that could not be looked at: %s",
+			 c->lacking, c->lacking == 1 ? "" : "es", c->lack.text);
 	if (c->hang)
 		note_say(note, "left out: %zu process%s too long to look at", c->hang,
 			 c->hang == 1 ? " that takes" : "es that take");

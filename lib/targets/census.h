@@ -26,8 +26,9 @@ struct census {
 	size_t looked;	/* processes that fit, Python or not */
 	size_t denied;	/* those that could not be looked at for want of rights */
 	size_t unknown; /* Pythons that can't be read; one of them says why in @why */
+	size_t lacking; /* those for which descriptors, memory or processes had run out: @lack */
 	size_t hang;	/* those that said nothing in time */
-	struct err why;
+	struct err why, lack;
 };
 
 /* Look at all that fit @s now, whose files @files reads, but stop when @stop is asked for. 0,
@@ -39,7 +40,7 @@ void census_deinit(struct census *c);
 /* How many are not known to run Python or not. */
 static inline size_t census_left_out(const struct census *c)
 {
-	return c->denied + c->unknown + c->hang;
+	return c->denied + c->unknown + c->lacking + c->hang;
 }
 
 /* A sentence about one without a row, where rights were missing to look at some. Returns @buf. */

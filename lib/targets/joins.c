@@ -256,12 +256,18 @@ static bool end_look(struct joins *j, struct look *l, uint64_t now, bool *joined
 		again = p.partly || (!j->told && is_young(l->pid));
 	else if (code == -ENOTSUP)
 		tracker_tell_refused(j->t, err.text);
+	else
+		again = proc_is_short(code);
 	end_probe(j, l);
 	if ((l->asked || other) && !*joined) {
 		*l = (struct look){ .pid = l->pid, .parent = l->parent };
 		return true;
 	}
-	return again && put_off(l);
+	if (again && put_off(l))
+		return true;
+	if (proc_is_short(code))
+		tracker_tell_refused(j->t, err.text);
+	return false;
 }
 
 /* True: it stays in the list. */

@@ -136,7 +136,7 @@ static int take_child(struct lookup *l, pid_t pid, struct probe *probe, struct e
 
 	if (!probe_done(probe, &code, &p, &err))
 		return 0;
-	if (code == -EACCES || code == -EPERM || code == -ENOTSUP)
+	if (code == -EACCES || code == -EPERM || code == -ENOTSUP || proc_is_short(code))
 		*why = err;
 	if (code < 0 && code != -EAGAIN)
 		return 0;

@@ -41,7 +41,7 @@ struct tracker {
 	uint64_t doubts_ns;	 /* when to look again for targets that ended untold */
 	struct note note;
 	bool told_refused; /* a person knows of one that can't be read */
-	bool told_short;   /* a person knows that descriptors did not suffice for a look */
+	bool told_short;   /* a person knows that a look lacked descriptors, memory or processes */
 	bool told_crowded; /* a person knows that a user's processes are not read */
 	bool told_looks;   /* a person knows that they are not looked at */
 	/* Reads that were left behind: of which process, and whose that is. */

@@ -190,12 +190,8 @@ static bool look_again(const struct search *s, int code, const struct pyproc *p)
 		return s->again || p->partly || (s->fresh && s->tries < FRESH_TRIES);
 	case -ENOTSUP:
 		return s->fresh && s->tries < DOUBT_TRIES;
-	case -EMFILE:
-	case -ENFILE:
-	case -ENOMEM:
-		return true;
 	default:
-		return false;
+		return proc_is_short(code);
 	}
 }
 

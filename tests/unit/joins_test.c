@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "elf/pool.h"
+#include "nobody_opens.h"
 #include "noted.h"
 #include "targets/joins.h"
 #include "targets/probe.h"
@@ -365,9 +366,37 @@ static void who_comes_before_the_events(void **state)
 	regfree(&f.these.regex);
 }
 
-int main(void)
+/* Nobody can be had who opens its files: it is looked at again, and told if that stays so. */
+static void who_lacks_openers(void **state)
+{
+	enum { LOOKS = 9 };
+	struct fix f = { 0 };
+	int hang, one;
+
+	(void)state;
+	start_all(&f);
+	create(&f);
+	f.t.files = file_helper_start(NULL);
+	f.t.note = (struct note){ .take = tell };
+	machine.n_told = 0;
+	hang = nobody_opens(f.t.files);
+	assert_true(hang >= 0);
+	assert_true(joins_look(f.j, f.pids[HANG]));
+	until(&f, &machine.n_read, 1);
+	one = machine.n_read; /* a look may open the maps more than once */
+	assert_int_equal(reads(&f), LOOKS * one);
+	assert_int_equal(machine.n_told, 1);
+	assert_non_null(strstr(machine.told, "can't be looked at: whoever reads its files"));
+	machine.n_told = 0;
+	close(hang);
+	file_helper_end(f.t.files);
+	end(&f);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_lacks_openers), /* first: others have the same files read */
 		cmocka_unit_test(more_than_can_be_looked_at),
 		cmocka_unit_test(who_hangs),
 		cmocka_unit_test(many_waves_hang),
@@ -377,5 +406,7 @@ int main(void)
 		cmocka_unit_test(who_comes_before_the_events),
 	};
 
+	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

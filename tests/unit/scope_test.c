@@ -8,11 +8,15 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit.h"
+#include "nobody_opens.h"
 
 static const char text[] = "12:memory:/user.slice/a\n"
 			   "3:cpu,cpuacct:/jobs/one\n"
@@ -129,11 +133,54 @@ static void who_may_not_be_looked_at_is_told_by_who_asks(void **state)
 			 geteuid() == 0 && rights_have(CAP_SYS_PTRACE));
 }
 
+/* Our own want of processes leaves one out, and that is told. */
+static void who_lacks_openers_is_left_out(void **state)
+{
+	struct scope s = { 0 };
+	struct file_helper *h = file_helper_start(NULL);
+	int hang = nobody_opens(h), ready[2];
+	pid_t parent;
+	char said[300] = "", byte;
+	const struct note note = { keep, said };
+	struct census c;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(scope_match(&s, "scope_test", &err), 0);
+	assert_int_equal(pipe(ready), 0);
+	parent = fork();
+	if (parent == 0) { /* our own children never fit, but theirs */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			byte = write(ready[1], "", 1) == 1;
+		}
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(census_take(&c, &s, h, NULL), 0);
+	kill(parent, SIGKILL);
+	waitpid(parent, NULL, 0);
+	assert_true(c.lacking > 0);
+	assert_true(census_left_out(&c) >= c.lacking);
+	census_tell(&c, &note);
+	assert_non_null(strstr(said, " that could not be looked at: process "));
+	assert_non_null(strstr(said, "(ulimit -u)"));
+	census_deinit(&c);
+	regfree(&s.regex);
+	close(ready[0]);
+	close(ready[1]);
+	close(hang);
+	file_helper_end(h);
+}
+
 /* That nobody runs Python is not said of who was not looked at. */
 static void one_without_a_row_tells_who_may_not_be_looked_at(void **state)
 {
 	const struct census all = { .looked = 3, .denied = 3 }, some = { .looked = 3, .denied = 1 },
-			    unknown = { .looked = 3, .denied = 1, .unknown = 1 };
+			    unknown = { .looked = 3, .denied = 1, .unknown = 1 },
+			    lacking = { .looked = 3, .denied = 1, .lacking = 1 };
 	char buf[400];
 
 	(void)state;
@@ -146,9 +193,11 @@ static void one_without_a_row_tells_who_may_not_be_looked_at(void **state)
 	assert_int_equal(strstr(buf, "run as root") != NULL, geteuid() != 0);
 	census_denied(&unknown, buf, sizeof(buf));
 	assert_non_null(strstr(buf, "none of the others runs Python that can be read: "));
+	census_denied(&lacking, buf, sizeof(buf));
+	assert_non_null(strstr(buf, "none of the others runs Python that can be read: "));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cgroup_and_what_is_below_fit),
@@ -158,7 +207,10 @@ int main(void)
 		cmocka_unit_test(a_scope_is_told_in_words),
 		cmocka_unit_test(who_may_not_be_looked_at_is_told_by_who_asks),
 		cmocka_unit_test(one_without_a_row_tells_who_may_not_be_looked_at),
+		cmocka_unit_test(who_lacks_openers_is_left_out),
 	};
 
+	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,24 @@
  *
  * tracker: forks that are told late, in any order, leave no child out.
  */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit.h"
 #include "another_user.h"
+#include "nobody_opens.h"
 #include "noted.h"
 #include "base/base.h"
 #include "sys/proc.h"
 #include "targets/births.h"
+#include "targets/lookup.h"
 #include "targets/tracker_int.h"
 
 enum { NOBODY = 999999999, THREAD = 77 };
@@ -282,6 +286,84 @@ static void short_of_descriptors(void **state)
 	assert_int_equal(atomic_load(&target->state), TARGET_NOPYTHON);
 	assert_string_equal(told, "");
 	tracker_deinit(&t);
+	end(pid);
+}
+
+/* So is one for which nobody could be had who opens files. */
+static void short_of_openers(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	pid_t pid = start();
+	struct target *target;
+	struct tracker t;
+	int hang;
+
+	assert_non_null(h);
+	hang = nobody_opens(h);
+	assert_true(hang >= 0);
+	told[0] = '\0';
+	assert_int_equal(tracker_init(&t, -1), 0);
+	t.note = (struct note){ .take = tell };
+	t.files = h;
+	assert_int_equal(tracker_new(&t, pid, 0), 0);
+	target = targets_find(&t.targets, pid);
+	assert_true(run_until_told(&t));
+	assert_non_null(strstr(told, "(ulimit -u); it is tried again"));
+	assert_int_equal(atomic_load(&target->state), TARGET_PENDING);
+	assert_int_equal(t.n_searches, 1);
+	close(hang);
+	for (int i = 0; i < 2000 && t.n_searches; i++) {
+		poll(NULL, 0, 5);
+		tracker_run(&t);
+	}
+	assert_int_equal(t.n_searches, 0);
+	assert_int_equal(atomic_load(&target->state), TARGET_NOPYTHON);
+	tracker_deinit(&t);
+	file_helper_end(h);
+	end(pid);
+}
+
+/* A child of a process whose own files are known; it is another program. */
+static pid_t start_parent(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			execl("/bin/sleep", "sleep", "60", NULL);
+			_exit(1);
+		}
+		for (;;)
+			pause();
+	}
+	assert_true(pid > 0);
+	return pid;
+}
+
+/* A child that could not be looked at is not said to be none with Python. */
+static void child_short_of_openers(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	struct lookup l = { .kick = -1, .wait_ms = 10000 };
+	pid_t pid = start_parent();
+	struct tracker t;
+	struct err err;
+	int hang;
+
+	assert_int_equal(tracker_init(&t, -1), 0);
+	l.crew = t.crew;
+	assert_int_equal(lookup(&l, pid, &err), -ENOEXEC);
+	hang = nobody_opens(h);
+	assert_true(hang >= 0);
+	l.files = h;
+	l.children = true;
+	assert_int_equal(lookup(&l, pid, &err), -ENOBUFS);
+	assert_non_null(strstr(err.text, "of its children: process "));
+	close(hang);
+	tracker_deinit(&t);
+	file_helper_end(h);
 	end(pid);
 }
 
@@ -663,9 +745,10 @@ static void one_process_hangs_many_times(void **state)
 	end(pid);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(short_of_openers), /* first: others have the same files read */
 		cmocka_unit_test(short_of_threads), /* libc keeps stacks of threads that ended */
 		cmocka_unit_test(child_has_ended),
 		cmocka_unit_test(child_that_ends),
@@ -685,7 +768,10 @@ int main(void)
 		cmocka_unit_test(those_that_hang_have_ended),
 		cmocka_unit_test(one_of_a_crowd_hangs),
 		cmocka_unit_test(short_of_descriptors),
+		cmocka_unit_test(child_short_of_openers),
 	};
 
+	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
+		return file_serve_main();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
