@@ -46,19 +46,39 @@ static int root_of(pid_t pid)
 
 static int look(int fd, struct stat *st)
 {
-	int r = fd;
+	if (fd < 0 || fstat(fd, st) == 0)
+		return fd;
+	close(fd);
+	return -EIO; /* it takes nothing of ours */
+}
 
-	if (fd >= 0 && fstat(fd, st) < 0) {
-		r = -errno;
-		close(fd);
-	}
-	return r;
+/* Can nothing be opened at all? What nobody else serves tells. */
+static bool has_run_out(void)
+{
+	int fd = open("/", O_PATH | O_CLOEXEC);
+
+	if (fd < 0)
+		return proc_is_short(-errno);
+	close(fd);
+	return false;
+}
+
+/* @r, what an open said. Whoever serves the file, or holds a lease on it, chose that: it never
+ * means what a socket or a clock of ours says, nor that we lack something, unless we do. */
+static int its_own(int r)
+{
+	if (proc_is_short(r))
+		return has_run_out() ? r : -EIO;
+	return r == -EAGAIN || r == -EPIPE || r == -EPROTO || r == -ETIMEDOUT ||
+			       r == -ETOOMANYREFS ?
+		       -EIO :
+		       r;
 }
 
 /* @fds: where to, and the files, of which the first is opened. */
 static int send_opened(const void *message, size_t n, const int *fds, size_t n_fds)
 {
-	_cleanup_close_ int file = proc_look_open(fds[1]);
+	_cleanup_close_ int file = its_own(proc_look_open(fds[1]));
 	int send[FDPASS_MAX] = { file };
 
 	if (file < 0)
@@ -79,7 +99,7 @@ static int send_debug(int socket, char *message, size_t n, size_t set_at,
 	_Static_assert((int)DEBUGFILE_PLACES <= (int)FDPASS_MAX, "they go into one message");
 	errno = 0;
 	debugfile_open_all(want, root, beside, fd);
-	lack = proc_is_short(-errno) || errno == EAGAIN;
+	lack = proc_is_short(its_own(-errno));
 	for (unsigned i = 0; i < DEBUGFILE_PLACES; i++)
 		if (fd[i] >= 0)
 			set |= 1u << i, have[n_have++] = fd[i];
@@ -96,14 +116,14 @@ static int serve_one(struct question *q, const int *fds, int n, struct stat *st,
 	q->map.path = q->path;
 	switch (q->kind) {
 	case OPEN_MAP:
-		opened[0] = look(proc_map_look(q->pid, &q->map), st);
+		opened[0] = look(its_own(proc_map_look(q->pid, &q->map)), st);
 		opened[1] = opened[0] >= 0 && q->wants_root ? root_of(q->pid) : -1;
 		return opened[0];
 	case OPEN_PATH:
-		opened[0] = look(rootfile_look(n > 0 ? fds[0] : -1, q->path), st);
+		opened[0] = look(its_own(rootfile_look(n > 0 ? fds[0] : -1, q->path)), st);
 		return opened[0];
 	case OPEN_STAT:
-		return n < 1 ? -EPROTO : fstat(fds[0], st) < 0 ? -errno : 0;
+		return n < 1 ? -EPROTO : fstat(fds[0], st) < 0 ? -EIO : 0;
 	case OPEN_SEND:
 		return n < 2 ? -EPROTO : send_opened(q->message, q->n, fds, (size_t)n - 1);
 	case OPEN_DEBUG:

@@ -19,7 +19,8 @@
 
 /* In all of these: @openers NULL: the calling thread does it, and files are open for reading.
  * Waits @ms for the answer, -1: for ever. -ETIMEDOUT: there was none; -EAGAIN: processes or
- * descriptors had run out; -errno. */
+ * descriptors had run out; -errno, of which none that means a want of ours or an end of theirs is
+ * one that a file's server chose: that is -EIO. */
 
 /* As proc_map_open(), with what fstat() says in @st, and in @root (NULL: it is not wanted) the
  * root of @pid, -1 if that is ours. */

@@ -440,6 +440,69 @@ static void one_that_hangs_is_left_behind(void **state)
 	has_children(0, getpid(), found);
 }
 
+/* What is said of a file whose server answers an open with @error. */
+static int said_of(struct file_helper *h, const char *place, int error)
+{
+	const struct fuse_gate gate = { .open = -1, .closed = -1, .fails = FUSE_OPEN, .error = error };
+	pid_t server = mount_gated(place, &gate);
+	struct elfpython python;
+	char path[64];
+	int fd, r;
+
+	if (server < 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/prog", place);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	assert_true(fd >= 0);
+	r = file_helper_python(h, &python, fd, 5000);
+	close(fd);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	umount2(place, MNT_DETACH);
+	return r;
+}
+
+/* An errno that a file's server chose means neither that who reads has ended, who would be waited
+ * for then, nor that we lack something. */
+static void what_a_server_says_is_the_files(void **state)
+{
+	static const int errors[] = { EPIPE, EPROTO, EAGAIN, EMFILE, ENOMEM, ENOBUFS, ETIMEDOUT };
+	struct file_helper *h = file_helper_start(NULL);
+	char place[] = "/tmp/pysampled-fuse-XXXXXX";
+
+	(void)state;
+	assert_non_null(mkdtemp(place));
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
+		assert_int_equal(-EIO, said_of(h, place, errors[i]));
+	rmdir(place);
+	file_helper_end(h);
+}
+
+/* Nor does a lease that another process has on its file. */
+static void a_leased_file_is_no_want_of_ours(void **state)
+{
+	struct file_helper *h = file_helper_start(NULL);
+	char path[] = "/tmp/pysampled-lease-XXXXXX";
+	struct elfpython python;
+	int leased = mkostemp(path, O_CLOEXEC), fd;
+	void (*was)(int) = signal(SIGIO, SIG_IGN);
+
+	(void)state;
+	assert_true(leased >= 0);
+	if (fcntl(leased, F_SETLEASE, F_WRLCK) < 0) {
+		unlink(path);
+		skip();
+	}
+	fd = open(path, O_PATH | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(-EIO, file_helper_python(h, &python, fd, 5000));
+	unlink(path);
+	close(fd);
+	close(leased);
+	signal(SIGIO, was);
+	file_helper_end(h);
+}
+
 static _Atomic unsigned in_vain, answered; /* how many asked in vain, and how many did not */
 
 static void *ask_for_a_layout(void *arg)
@@ -645,6 +708,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(whoever_is_ended_is_replaced),
 		cmocka_unit_test(none_is_left),
 		cmocka_unit_test(one_that_hangs_is_left_behind),
+		cmocka_unit_test(what_a_server_says_is_the_files),
+		cmocka_unit_test(a_leased_file_is_no_want_of_ours),
 		cmocka_unit_test(layouts_of_one_user_that_hang),
 		cmocka_unit_test(after_the_end_none_is_asked),
 		cmocka_unit_test(a_file_whose_reader_ended_is_asked_for_again),

@@ -69,7 +69,18 @@ static inline size_t fuse_answer(const struct fuse_in_header *in, void *out)
  * one when nobody has it open any more. -1: neither. */
 struct fuse_gate {
 	int open, closed;
+	uint32_t fails; /* the request that it answers with @error; 0: none */
+	int error;
+	bool each_second; /* only each second one of those; what the others are told lasts 0 s */
 };
+
+/* The errno that @opcode is answered with, without a body; 0: it is answered, or never. */
+static inline int fuse_error(const struct fuse_gate *g, uint32_t opcode, size_t body, int *n)
+{
+	if (opcode == g->fails && opcode)
+		return !g->each_second || ++*n % 2 == 0 ? g->error : 0;
+	return body ? 0 : ENOSYS;
+}
 
 static inline bool pass_gate(const struct fuse_gate *g, uint32_t opcode)
 {
@@ -90,12 +101,18 @@ static inline void serve_unread(int fd, const struct fuse_gate *gate)
 		struct fuse_out_header head;
 		unsigned char body[256];
 	} out;
+	int n_failing = 0;
 
 	while (read(fd, in, sizeof(in)) > 0 && pass_gate(gate, head->opcode)) {
 		size_t n = fuse_answer(head, out.body);
+		int error = fuse_error(gate, head->opcode, n, &n_failing);
 
+		if (error)
+			n = 0;
+		else if (gate->each_second && head->opcode == FUSE_GETATTR)
+			((struct fuse_attr_out *)(void *)out.body)->attr_valid = 0;
 		out.head = (struct fuse_out_header){ .len = (uint32_t)(sizeof(out.head) + n),
-						     .error = n ? 0 : -ENOSYS,
+						     .error = -error,
 						     .unique = head->unique };
 		if (head->opcode != FUSE_READ && head->opcode != FUSE_FORGET &&
 		    head->opcode != FUSE_INTERRUPT && write(fd, &out, out.head.len) < 0)
@@ -121,7 +138,7 @@ static inline pid_t mount_gated(const char *path, const struct fuse_gate *gate)
 
 static inline pid_t mount_unread(const char *path)
 {
-	return mount_gated(path, &(struct fuse_gate){ -1, -1 });
+	return mount_gated(path, &(struct fuse_gate){ .open = -1, .closed = -1 });
 }
 
 #endif

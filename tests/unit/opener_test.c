@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 
 #include "unit.h"
 #include "base/base.h"
@@ -350,6 +353,68 @@ static void those_of_one_user_leave_some(void **state)
 	umount2(f->folder, MNT_DETACH);
 }
 
+/* What is opened of a file whose server answers @opcode, or each second of those, with @error. */
+static int opened_of(struct fixture *f, uint32_t opcode, int error, bool each_second)
+{
+	const struct fuse_gate gate = { .open = -1,
+					.closed = -1,
+					.fails = opcode,
+					.error = error,
+					.each_second = each_second };
+	pid_t server = mount_gated(f->folder, &gate);
+	struct stat st;
+	char path[64];
+	int fd;
+
+	if (server < 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/prog", f->folder);
+	fd = opener_path(f->openers[0], -1, path, 5000, &st);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	umount2(f->folder, MNT_DETACH);
+	return fd;
+}
+
+/* An errno that a file's server chose is no want of ours, for which all would pause. */
+static void what_a_server_says_is_its_own(void **state)
+{
+	static const int errors[] = { EMFILE, ENFILE,	 ENOMEM, ENOBUFS,
+				      EAGAIN, ETIMEDOUT, EPIPE,	 EPROTO };
+
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		assert_int_equal(-EIO, opened_of(*state, FUSE_LOOKUP, errors[i], false));
+		assert_int_equal(-EIO, opened_of(*state, FUSE_GETATTR, errors[i], true));
+	}
+	assert_int_equal(-EACCES, opened_of(*state, FUSE_LOOKUP, EACCES, false));
+}
+
+/* Where descriptors have run out that is what is said. */
+static void our_own_want_is_told(void **state)
+{
+	const struct rlimit none = { 0 };
+	struct stat st;
+	struct pool p;
+	int ends[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+	pid = fork();
+	if (pid == 0) {
+		close(ends[0]);
+		if (setrlimit(RLIMIT_NOFILE, &none) == 0)
+			opener_serve(ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	pool_init(&p, POOL_OPENS, 0);
+	pool_give(&p, ends[0]);
+	assert_int_equal(-EMFILE, opener_path(&p, -1, self, -1, &st));
+	pool_deinit(&p);
+	waitpid(pid, NULL, 0);
+}
+
 /* Another user's process that has code of the file "lib", with @folder as its root. */
 static pid_t start_in_root(const char *folder)
 {
@@ -418,7 +483,8 @@ int main(int argc, char **argv)
 		TEST(a_file_is_handed_on), TEST(those_that_hang_are_left),
 		TEST(one_that_sends_too_much), TEST(those_of_one_user_leave_some),
 		TEST(those_of_roots_leave_some), TEST(no_question_is_handed_on_twice),
-		TEST(who_says_more_is_asked_no_more),
+		TEST(who_says_more_is_asked_no_more), TEST(what_a_server_says_is_its_own),
+		TEST(our_own_want_is_told),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))

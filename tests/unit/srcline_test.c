@@ -233,7 +233,8 @@ static void an_old_question_ends(void **state)
 	assert_non_null(mkdtemp(folder));
 	assert_int_equal(0, pipe2(open_gate, O_CLOEXEC));
 	assert_int_equal(0, pipe2(closed_gate, O_CLOEXEC));
-	server = mount_gated(folder, &(struct fuse_gate){ open_gate[0], closed_gate[1] });
+	server = mount_gated(folder, &(struct fuse_gate){ .open = open_gate[0],
+							       .closed = closed_gate[1] });
 	if (server < 0)
 		skip();
 	snprintf(path, sizeof(path), "%s/prog", folder);
