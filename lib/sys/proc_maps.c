@@ -173,6 +173,12 @@ static void link_name(char ret[64], pid_t pid, const struct proc_map *m)
 		 (unsigned long long)m->end);
 }
 
+/* What map_files of one without memory says: Linux 6.18, at least, the second. */
+static bool has_no_memory(int r)
+{
+	return r == -ENOENT || r == -ESRCH;
+}
+
 int proc_map_stat(pid_t pid, const struct proc_map *m, struct stat *ret)
 {
 	char path[64];
@@ -180,7 +186,7 @@ int proc_map_stat(pid_t pid, const struct proc_map *m, struct stat *ret)
 
 	link_name(path, pid, m);
 	r = proc_stat_known(path, ret);
-	return r == -ENOENT && proc_outlived(&pid) ? proc_map_stat(pid, m, ret) : r;
+	return has_no_memory(r) && proc_outlived(&pid) ? proc_map_stat(pid, m, ret) : r;
 }
 
 int proc_look_open(int look)
@@ -251,7 +257,7 @@ int proc_map_look(pid_t pid, const struct proc_map *m)
 {
 	int fd = map_look(pid, m);
 
-	return fd == -ENOENT && proc_outlived(&pid) ? map_look(pid, m) : fd;
+	return has_no_memory(fd) && proc_outlived(&pid) ? map_look(pid, m) : fd;
 }
 
 int proc_map_open(pid_t pid, const struct proc_map *m)

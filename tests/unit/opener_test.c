@@ -8,8 +8,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
@@ -438,6 +440,73 @@ static pid_t start_in_root(const char *folder)
 	return pid;
 }
 
+static void *wait_for_ever(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* A process with code of "lib" in @folder, its root, whose main thread ends beside another. */
+static pid_t start_without_main(const char *folder)
+{
+	char path[64];
+	pid_t pid;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/lib", folder);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+	assert_true(fd >= 0);
+	assert_int_equal(0, ftruncate(fd, 4096));
+	pid = fork();
+	if (pid == 0) {
+		pthread_t other;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED ||
+		    chroot(folder) < 0 || pthread_create(&other, NULL, wait_for_ever, NULL))
+			_exit(1);
+		syscall(SYS_exit, 0);
+	}
+	close(fd);
+	unlink(path);
+	while (proc_state(pid, pid) != 'Z')
+		usleep(1000);
+	return pid;
+}
+
+/* Its other threads have its maps and its root. */
+static void one_without_a_main_thread(void **state)
+{
+	struct fixture *f = *state;
+	struct proc_maps maps;
+	struct stat known;
+	pid_t pid;
+	size_t at = 0;
+
+	if (geteuid() != 0)
+		skip();
+	pid = start_without_main(f->folder);
+	assert_int_equal(0, proc_maps_read(&maps, pid));
+	while (!maps.map[at].deleted || !strstr(maps.map[at].path, "/lib"))
+		assert_true(++at < maps.n);
+	assert_int_equal(0, proc_map_stat(pid, &maps.map[at], &known));
+	assert_int_equal(maps.map[at].ino, known.st_ino);
+	for (int i = 0; i < 2; i++) {
+		struct stat st;
+		int root = -1,
+		    fd = opener_map(f->openers[i], pid, &maps.map[at], -1, &st, &root);
+
+		assert_true(fd >= 0);
+		assert_int_equal(maps.map[at].ino, st.st_ino);
+		assert_true(root >= 0);
+		close(fd);
+		close(root);
+	}
+	proc_maps_deinit(&maps);
+	another_user_end(pid);
+}
+
 /* Where the files of a process in a root of its own lie is asked for its user's sake. */
 static void those_of_roots_leave_some(void **state)
 {
@@ -484,7 +553,7 @@ int main(int argc, char **argv)
 		TEST(one_that_sends_too_much), TEST(those_of_one_user_leave_some),
 		TEST(those_of_roots_leave_some), TEST(no_question_is_handed_on_twice),
 		TEST(who_says_more_is_asked_no_more), TEST(what_a_server_says_is_its_own),
-		TEST(our_own_want_is_told),
+		TEST(our_own_want_is_told), TEST(one_without_a_main_thread),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], FILE_HELPER_COMMAND))
