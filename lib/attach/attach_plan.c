@@ -84,7 +84,7 @@ static int refuse(const struct attach_wants *w, const struct attach_limits *l, s
 		       "'ulimit -n' allows %zu; raise it (hard limit), name fewer events, or "
 		       "threads (-t)%s",
 		       w->threads, w->cpus, w->events, need, l->nofile,
-		       l->wide ? "" : ", or give CAP_PERFMON (not with --capture stop)");
+		       l->wide || w->tied ? "" : ", or give CAP_PERFMON (not with --capture stop)");
 }
 
 /* One more event of each, if that is a matter of descriptors only. */
@@ -107,7 +107,8 @@ int attach_plan_make(const struct attach_wants *w, const struct attach_limits *l
 	bool fits = events + others <= l->nofile;
 
 	*ret = (struct attach_plan){ .descriptors = events + others };
-	if (l->wide && wide + others <= l->nofile && (!fits || events > MANY || w->joins)) {
+	if (l->wide && !w->tied && wide + others <= l->nofile &&
+	    (!fits || events > MANY || w->joins)) {
 		ret->wide = true;
 		ret->descriptors = wide + others;
 		if (w->joins)

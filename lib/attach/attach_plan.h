@@ -22,6 +22,7 @@ struct attach_wants {
 	bool prompt;   /* a reader runs as soon as a record wakes it */
 	bool may_add;  /* one more event would be good */
 	bool joins;    /* processes may be added at any time: on CPUs, if that is allowed */
+	bool tied;     /* an event means something on threads alone: never on CPUs */
 };
 
 struct attach_limits {

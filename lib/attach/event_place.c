@@ -25,6 +25,8 @@ enum event_place event_place_choose(const struct place_facts *f, char why[256])
 				   "-t names threads, which are there already";
 	else if (f->on_threads)
 		text = f->on_threads;
+	else if (f->tied)
+		text = "another event belongs to threads, and all stay with it";
 	else if (!f->wide)
 		text = "events on CPUs need CAP_PERFMON, or kernel.perf_event_paranoid below "
 		       "1";
@@ -55,7 +57,7 @@ static const char *plain_remedy(const struct place_facts *f, enum event_place pl
 		return "the machine was too busy when samples were due, or threads ended, or "
 		       "ran no further, before their next was; lower -F: up to 250 Hz events "
 		       "count on CPUs from the beginning, which loses no thread";
-	if (place != PLACE_THREADS || !f->eligible || !f->follows)
+	if (place != PLACE_THREADS || !f->eligible || !f->follows || f->tied)
 		return f->rate ? "the machine was too busy, or stopped, when samples were due; "
 				 "lower -F, or raise -c" :
 				 "the machine was too busy when samples were due; raise -c";

@@ -36,6 +36,7 @@ struct place_facts {
 	const char *on_threads; /* why the capture wants events on threads, a clause, or NULL
 				 */
 	bool cgroup;		/* the targets, and nobody else, are in one cgroup */
+	bool tied;		/* another event keeps all of them on threads */
 	bool wide;		/* events on CPUs are permitted ... */
 	bool filter;		/* a BPF filter can drop strangers' samples */
 	uint64_t many;		/* events that threads would need, one on each CPU */

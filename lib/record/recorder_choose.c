@@ -151,6 +151,17 @@ static bool has_address(const struct recorder *r)
 	return breakpoint || recorder_has_probe(r);
 }
 
+/* What the members of a group (:S) counted since a thread's last sample is that thread's only
+ * where they count on threads. */
+static bool reads_group(const struct session *s)
+{
+	bool reads = false;
+
+	for (size_t i = 0; i < s->n_events; i++)
+		reads |= s->how[i].read;
+	return reads;
+}
+
 /* True also where that can't be told. */
 static bool has_mapped(pid_t pid, uint64_t ino)
 {
@@ -376,7 +387,7 @@ static int plan(struct recorder *r, struct err *err)
 	struct attach_wants w = { .threads = r->n_tids };
 	struct attach_limits limits;
 	size_t n;
-	bool wide;
+	bool tied, wide;
 	int ret;
 
 	if (r->capture->fixed_cpus)
@@ -384,14 +395,17 @@ static int plan(struct recorder *r, struct err *err)
 	if (cpus_system(&r->possible, "possible") < 0)
 		r->possible = r->cpus;
 	choose_witness(r);
-	wide = !r->capture->on_threads && !has_address(r) &&
+	/* Of a scope all are on CPUs, or none: who joins gets events one way. */
+	tied = has_address(r) || (r->o.scope && reads_group(r->session));
+	wide = !r->capture->on_threads && !tied &&
 	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
-	ret = recorder_choose_place(r, wide, w.threads, err);
+	ret = recorder_choose_place(r, wide, tied, w.threads, err);
 	if (ret < 0)
 		return ret;
 	add_wants(r, &w);
 	limits = attach_limits_now(wide && !r->o.child, r->by_table ? CPUS_FDS : SIZE_MAX);
 	w.joins = r->o.scope && !r->by_table;
+	w.tied = tied || reads_group(r->session);
 	ret = plan_some(r, &w, &limits, err);
 	if (ret == 0)
 		ret = plan_memory(r, w.cpus, limits.page, err);

@@ -112,8 +112,10 @@ struct recorder {
 int recorder_choose(struct recorder *r, struct err *err);
 
 /* recorder_place.c: which events count on CPUs, before it is planned what all of them need: with
- * @wide they may be opened there. */
-int recorder_choose_place(struct recorder *r, bool wide, size_t threads, struct err *err);
+ * @wide they may be opened there; @tied: not for lack of a right, but for one that has to be on
+ * threads. */
+int recorder_choose_place(struct recorder *r, bool wide, bool tied, size_t threads,
+			  struct err *err);
 
 /* recorder_place.c: counting on threads besides needs more descriptors than there are, or (@joins)
  * can't be had of who comes: do without. */

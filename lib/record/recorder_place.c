@@ -117,7 +117,8 @@ static void load_programs(struct recorder *r, struct place_facts *f)
 		f->filter = stranger_filter_init(&r->filter, NULL) == 0;
 }
 
-int recorder_choose_place(struct recorder *r, bool wide, size_t threads, struct err *err)
+int recorder_choose_place(struct recorder *r, bool wide, bool tied, size_t threads,
+			  struct err *err)
 {
 	struct session *s = r->session;
 	struct place_facts f = {
@@ -126,6 +127,7 @@ int recorder_choose_place(struct recorder *r, bool wide, size_t threads, struct 
 		.follows = !r->o.n_tids && !recorder_has_probe(r),
 		.probes = recorder_has_probe(r),
 		.on_threads = r->capture->on_threads,
+		.tied = tied,
 		.wide = wide && r->attach.witness,
 		.many = threads * cpus_count(&r->cpus) * s->n_events,
 		.rate = recorder_sample_rate(s, true),

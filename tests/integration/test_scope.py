@@ -180,6 +180,41 @@ def test_a_cgroups_path_is_no_pattern(py):
     harness.refused(3, "dump", "-G", root + "/a*", about=("there is no cgroup", "/a*"))
 
 
+QUIET = """
+print("READY", flush=True)
+while True:
+    sum(range(500))
+"""
+FAULTS = """
+import mmap
+print("READY", flush=True)
+while True:
+    with mmap.mmap(-1, 1 << 20) as m:
+        for at in range(0, 1 << 20, 4096):
+            m[at] = 1
+"""
+
+
+@seconds(120)
+@one_python
+def test_groups_counts_are_each_threads_own(py):
+    """Two take turns on a CPU, and one of them has all page faults."""
+    harness.need_root()
+    home, targets = harness.folder(0o777), {}
+    for name, text in ("quiet", QUIET), ("faults", FAULTS):
+        harness.write(os.path.join(home, name + ".py"), text)
+        targets[name] = Target(py, os.path.join(home, name + ".py"), cpus={min(os.sched_getaffinity(0))})
+    run = harness.pysampled("--match", home, "-e", "{cpu-clock,page-faults}:S", "-F", 199, "-d", 3, "-v", "--weight", "period", "-o",
+                            "a.folded", home=home).ok()
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    clock, faults = ({name: sum(n for frames, n in harness.of_pid(stacks, target.pid) if frames[1] == "event:" + event)
+                      for name, target in targets.items()} for event in ("cpu-clock", "page-faults"))
+    check(sum(clock.values()) < 1.3 * 3e9, "both have all that their CPU ran, %s ns: %s", clock, run)
+    check(faults["quiet"] <= 0.05 * faults["faults"], "a loop has the page faults of its neighbour: %s: %s", faults, run)
+    enough(faults["faults"] > 1000, "few page faults: %s: %s", faults, run)
+    check("events on threads" in run.err, "where events are: %s", run)
+
+
 BUSY_SHELLS = """
 import subprocess, time
 print("READY", flush=True)

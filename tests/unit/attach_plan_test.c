@@ -138,6 +138,11 @@ static const struct row rows[] = {
 	{ { 1000, 64, 2 }, 1 << 20, true, 0, true, 128 + 192 },
 	{ { 1000, 64, 2 }, 1 << 20, false, 0, false, 128000 + 192 },
 	{ { 200, 64, 2 }, 1 << 20, true, 0, false, 25600 + 192 },
+	/* Some event's counts are of threads. */
+	{ { 1000, 2, 2, .tied = true }, 4067, true, -EMFILE, false, 0 },
+	{ { 1000, 64, 2, .tied = true }, 1 << 20, true, 0, false, 128000 + 192 },
+	{ { 1, 2, 2, .joins = true }, 1024, true, 0, true, 4 + 68 },
+	{ { 1, 2, 2, .joins = true, .tied = true }, 1024, true, 0, false, 4 + 68 },
 	/* Not even a descriptor for each CPU. */
 	{ { 1, 256, 9 }, 1024, true, -EMFILE, false, 0 },
 };

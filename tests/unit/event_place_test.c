@@ -64,6 +64,8 @@ static void test_what_forbids(void **state)
 	expect(f, PLACE_THREADS, "probes");
 	f = all, f.eligible = false, f.cgroup = true;
 	expect(f, PLACE_THREADS, "each occurrence");
+	f = all, f.tied = true, f.wide = false;
+	expect(f, PLACE_THREADS, "another event");
 }
 
 static struct event_info event(uint32_t type, bool freq, uint64_t value)
@@ -120,6 +122,7 @@ static void test_why_samples_are_missing(void **state)
 	const struct place_facts f = { .eligible = true, .follows = true, .wide = true,
 				       .filter = true };
 	const struct place_facts timed = { .rate = 99 };
+	const struct place_facts tied = { .eligible = true, .follows = true, .tied = true };
 	char buf[EVENT_PLACE_REMEDY];
 
 	(void)state;
@@ -133,6 +136,8 @@ static void test_why_samples_are_missing(void **state)
 	/* An event that is no time has no rate. */
 	assert_null(strstr(event_place_remedy(&f, PLACE_CPUS, buf), "-F"));
 	assert_non_null(strstr(event_place_remedy(&timed, PLACE_CPUS, buf), "-F"));
+	/* No right would bring the others onto CPUs. */
+	assert_null(strstr(event_place_remedy(&tied, PLACE_THREADS, buf), "CPUs"));
 }
 
 /* Rights are there, and a cgroup needs no filter: threads were asked for. */
