@@ -370,10 +370,26 @@ bool events_can_count(struct session *session)
 	return true;
 }
 
-bool events_can_wide(const struct session *session, int cpu)
+/* The first of @cpus that has the event, or -1. */
+static int first_cpu(const struct event_how *how, const struct cpus *cpus)
 {
-	struct perf_event_attr a =
-		perf_event_final(&session->events[0].attr, &(struct perf_use){ .cpu = true });
+	struct cpus both = *cpus;
 
-	return perf_event_try(&a, -1, cpu) == 0;
+	if (how->some_cpus)
+		cpus_keep(&both, &how->cpus);
+	return cpus_next(&both, 0);
+}
+
+bool events_can_wide(const struct session *session, const struct cpus *cpus)
+{
+	struct perf_event_attr chosen = perf_event_witness(&session->events[0].attr, false), a;
+	int cpu = -1;
+
+	for (size_t i = 0; cpu < 0 && i < session->n_events; i++) {
+		cpu = first_cpu(&session->how[i], cpus);
+		if (cpu >= 0)
+			chosen = session->events[i].attr;
+	}
+	a = perf_event_final(&chosen, &(struct perf_use){ .cpu = true });
+	return perf_event_try(&a, -1, cpu < 0 ? cpus_next(cpus, 0) : cpu) == 0;
 }

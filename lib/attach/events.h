@@ -26,7 +26,8 @@ bool events_leave_out(const struct session *session, const struct cpus *cpus);
  * witness and counter are a group. Tried on the caller. */
 bool events_can_count(struct session *session);
 
-/* True: events may be opened on @cpu for all that it runs. */
-bool events_can_wide(const struct session *session, int cpu);
+/* True: events may be opened on CPUs, of which there are @cpus, for all that these run. Tried with
+ * an event that is on one of them, where it is: the kernel knows no event of another kind of core. */
+bool events_can_wide(const struct session *session, const struct cpus *cpus);
 
 #endif

@@ -397,8 +397,7 @@ static int plan(struct recorder *r, struct err *err)
 	choose_witness(r);
 	/* Of a scope all are on CPUs, or none: who joins gets events one way. */
 	tied = has_address(r) || (r->o.scope && reads_group(r->session));
-	wide = !r->capture->on_threads && !tied &&
-	       events_can_wide(r->session, cpus_next(&r->cpus, 0));
+	wide = !r->capture->on_threads && !tied && events_can_wide(r->session, &r->cpus);
 	ret = recorder_choose_place(r, wide, tied, w.threads, err);
 	if (ret < 0)
 		return ret;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * events: what is sampled where the kernel has no event of the processor, and which CPUs have no
- * event.
+ * events: what is sampled where the kernel has no event of the processor, which CPUs have no
+ * event, and on which it is tried.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,24 @@
 
 enum { SLOWEST_LIMIT = 60000, MOST_HZ = 50000 };
 
+/* Kinds of core, each with a PMU of its own, of this type and the next. */
+enum { KIND = 100, KINDS = 2 };
+
 static uint64_t most_hz; /* of the events that were opened */
+static struct cpus kind[KINDS];
+static bool nothing_on_cpus; /* lacks the right */
+
+static int refuse(int code)
+{
+	errno = code;
+	return -1;
+}
+
+/* x86_pmu_event_init() of a hybrid machine. */
+static bool other_kind(uint32_t type, int cpu)
+{
+	return type >= KIND && type < KIND + KINDS && cpu >= 0 && !cpus_has(&kind[type - KIND], cpu);
+}
 
 static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 {
@@ -23,10 +40,10 @@ static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 
 	if (nr != SYS_perf_event_open)
 		return real_syscall(nr, a);
-	if (attr->type == PERF_TYPE_HARDWARE) {
-		errno = ENOENT;
-		return -1;
-	}
+	if (attr->type == PERF_TYPE_HARDWARE || other_kind(attr->type, (int)a[2]))
+		return refuse(ENOENT);
+	if (nothing_on_cpus && (int)a[1] < 0)
+		return refuse(EACCES);
 	most_hz = attr->freq ? MAX(most_hz, (uint64_t)attr->sample_freq) : most_hz;
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
@@ -113,11 +130,42 @@ static void cpus_that_have_no_event(void **state)
 	}
 }
 
+/* May events be on CPUs? The kernel's answer for a CPU of the other kind is about that alone. */
+static void cpus_where_it_is_tried(void **state)
+{
+	static const struct {
+		const char *first, *second, *cpus;
+		bool denied, may;
+	} rows[] = {
+		{ "2-3", "0-1", "0-3", false, true },  { "2-3", "0-1", "0-3", true, false },
+		{ "2-3", "0-1", "0-1", false, true },  { "2-3", "0-1", "3", false, true },
+		{ "0-1", "2-3", "0-3", false, true },  { "2-3", NULL, "0-3", false, true },
+		{ "2-3", NULL, "0-1", false, true },   { "2-3", NULL, "0-1", true, false },
+		{ "2-3", "0-1", "0-1", true, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct session s = { .n_events = rows[i].second ? 2 : 1 };
+		struct cpus cpus;
+
+		assert_int_equal(cpus_parse(&cpus, rows[i].cpus), 0);
+		s.events[0].attr.type = KIND, s.how[0] = on(rows[i].first);
+		s.events[1].attr.type = KIND + 1, s.how[1] = on(rows[i].second ?: "");
+		for (size_t k = 0; k < KINDS; k++)
+			kind[k] = s.how[k].cpus;
+		nothing_on_cpus = rows[i].denied;
+		if (events_can_wide(&s, &cpus) != rows[i].may)
+			fail_msg("row %zu", i);
+	}
+	nothing_on_cpus = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_clock_for_cycles_is_slowed_down),
 		cmocka_unit_test(cpus_that_have_no_event),
+		cmocka_unit_test(cpus_where_it_is_tried),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
