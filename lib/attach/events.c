@@ -8,6 +8,27 @@
 
 #include "base/base.h"
 
+/* PMUs that count in every mode alike (AMD's IBS, msr) take no event that excludes one. And
+ * inherit with cpu -1 is legal, but inherit_thread is younger (5.13). What is excluded most is
+ * tried first; after a failure *@attr is what asks for least. */
+static int try_plainer(struct perf_event_attr *attr, pid_t tid)
+{
+	enum { WITH_HV = 1, WITH_CHILDREN = 2 };
+	const struct perf_event_attr was = *attr;
+	bool every_mode = was.exclude_hv && !was.exclude_kernel && !was.exclude_user;
+	int r = -EINVAL;
+
+	for (int give = 1; r == -EINVAL && give <= (WITH_HV | WITH_CHILDREN); give++) {
+		if ((give & WITH_HV && !every_mode) || (give & WITH_CHILDREN && !was.inherit))
+			continue;
+		*attr = was;
+		attr->exclude_hv &= !(give & WITH_HV);
+		attr->inherit_thread &= !(give & WITH_CHILDREN);
+		r = perf_event_try(attr, tid, -1);
+	}
+	return r;
+}
+
 /* What does the kernel say? Without the right to count in the kernel, user mode alone may do.
  */
 static int try_open(struct perf_event_attr *attr, const struct perf_spec *spec,
@@ -21,12 +42,7 @@ static int try_open(struct perf_event_attr *attr, const struct perf_spec *spec,
 		o->kernel = false;
 		return try_open(attr, spec, o, tid);
 	}
-	if (r == -EINVAL && attr->inherit) {
-		/* inherit with cpu -1 is legal, but inherit_thread is younger (5.13). */
-		attr->inherit_thread = 0;
-		r = perf_event_try(attr, tid, -1);
-	}
-	return r;
+	return r == -EINVAL ? try_plainer(attr, tid) : r;
 }
 
 static bool is_cycles(const struct perf_spec *s)

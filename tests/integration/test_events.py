@@ -506,6 +506,20 @@ def test_groups_are_counted_at_the_leaders_samples(py):
 
 
 @one_python
+def test_what_can_only_be_counted_is_read_with_another(py):
+    """The time stamp counter has no interrupt, and counts in every mode."""
+    need_pmu("msr")
+    target, home = harness.start(py.command() + ["-c", "while True: pass"]), harness.folder(0o777)
+    refused(5, "-p", target.pid, "-e", "msr/tsc/", about=("can be counted but not sampled", "{cpu-clock,msr/tsc/}:S"))
+    run = harness.pysampled("-p", target.pid, "-t", target.pid, "-d", 1, "-e", "{cpu-clock,msr/tsc/}:S", "--weight", "period",
+                            "-o", "a.folded", home=home).ok()
+    stacks = harness.read_folded(os.path.join(home, "a.folded"))
+    clock, tsc = (sum(n for frames, n in stacks if frames[1] == "event:" + event) for event in ("cpu-clock", "msr/tsc/"))
+    enough(clock > 0, "no sample: %s", run)
+    check(0.1 * clock < tsc < 20 * clock, "it counts 0.1 to 20 times in a nanosecond: %d in %d ns: %s", tsc, clock, run)
+
+
+@one_python
 def test_groups_of_both_kinds_have_their_own_counts(py):
     """Counts are read by groups where one event is sampled so: each event's is its own, not its leader's."""
     faults = harness.start(py.command() + ["-c", "import mmap\nwhile True:\n    with mmap.mmap(-1, 1 << 20) as m:\n"

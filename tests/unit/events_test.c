@@ -15,12 +15,13 @@
 
 enum { SLOWEST_LIMIT = 60000, MOST_HZ = 50000 };
 
-/* Kinds of core, each with a PMU of its own, of this type and the next. */
-enum { KIND = 100, KINDS = 2 };
+/* PMUs that are made up: AMD's IBS, msr; kinds of core, each with one of this type and the next. */
+enum { IBS = 11, MSR = 12, KIND = 100, KINDS = 2 };
 
 static uint64_t most_hz; /* of the events that were opened */
 static struct cpus kind[KINDS];
 static bool nothing_on_cpus; /* lacks the right */
+static bool old_kernel;	     /* before inherit_thread */
 
 static int refuse(int code)
 {
@@ -34,6 +35,18 @@ static bool other_kind(uint32_t type, int cpu)
 	return type >= KIND && type < KIND + KINDS && cpu >= 0 && !cpus_has(&kind[type - KIND], cpu);
 }
 
+/* perf_ibs_init(), msr_event_init(): nothing can be excluded; the one has no period of 0, the other
+ * no period. */
+static bool is_invalid(const struct perf_event_attr *a)
+{
+	if (old_kernel && a->inherit_thread)
+		return true;
+	if (a->type != IBS && a->type != MSR)
+		return false;
+	return a->exclude_user || a->exclude_kernel || a->exclude_hv ||
+	       (a->type == IBS) == !a->sample_period;
+}
+
 static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 {
 	const struct perf_event_attr *attr = (const void *)a[0];
@@ -42,6 +55,8 @@ static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 		return real_syscall(nr, a);
 	if (attr->type == PERF_TYPE_HARDWARE || other_kind(attr->type, (int)a[2]))
 		return refuse(ENOENT);
+	if (is_invalid(attr))
+		return refuse(EINVAL);
 	if (nothing_on_cpus && (int)a[1] < 0)
 		return refuse(EACCES);
 	most_hz = attr->freq ? MAX(most_hz, (uint64_t)attr->sample_freq) : most_hz;
@@ -160,12 +175,59 @@ static void cpus_where_it_is_tried(void **state)
 	nothing_on_cpus = false;
 }
 
+/* Such an event excludes nothing; all others what they did. */
+static void events_of_every_mode(void **state)
+{
+	static const struct {
+		struct perf_spec spec;
+		bool kernel, threads_only, old;
+		int code;
+		bool excludes_hv;
+	} rows[] = {
+		{ { .type = IBS }, true, false, false, 0, false },
+		{ { .type = IBS }, true, true, false, 0, false },
+		{ { .type = IBS }, true, true, true, 0, false },
+		{ { .type = IBS }, false, false, false, -ENOENT, true },
+		{ { .type = IBS, .user = true }, true, false, false, -ENOENT, true },
+		{ { .type = IBS, .kernel = true }, true, false, false, -ENOENT, true },
+		{ { .type = MSR }, true, false, false, -ENOENT, false },
+		{ { .type = PERF_TYPE_RAW }, true, false, false, 0, true },
+		{ { .type = PERF_TYPE_RAW }, true, true, false, 0, true },
+		{ { .type = PERF_TYPE_RAW }, true, true, true, 0, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct perf_options o = { .freq = true,
+					  .value = 99,
+					  .kernel = rows[i].kernel,
+					  .inherit = rows[i].threads_only,
+					  .threads_only = rows[i].threads_only };
+		const struct perf_event_attr *a;
+		struct session s = { 0 };
+		char said[256];
+		struct err err;
+
+		old_kernel = rows[i].old;
+		if (events_choose(&s, &rows[i].spec, 1, &o, 0, said, &err) != rows[i].code)
+			fail_msg("row %zu: %s", i, err.text);
+		a = &s.events[0].attr;
+		if (rows[i].code == 0 && (a->exclude_hv != rows[i].excludes_hv ||
+					  a->inherit_thread != (o.inherit && !rows[i].old)))
+			fail_msg("row %zu: exclude_hv %d, inherit_thread %d", i, a->exclude_hv,
+				 a->inherit_thread);
+		if (rows[i].spec.type == MSR)
+			assert_non_null(strstr(err.text, "can be counted but not sampled"));
+	}
+	old_kernel = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_clock_for_cycles_is_slowed_down),
 		cmocka_unit_test(cpus_that_have_no_event),
 		cmocka_unit_test(cpus_where_it_is_tried),
+		cmocka_unit_test(events_of_every_mode),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
