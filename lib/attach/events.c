@@ -386,6 +386,14 @@ bool events_can_count(struct session *session)
 	return true;
 }
 
+bool events_count_beside(const struct session *session, size_t e)
+{
+	struct perf_event_attr a = perf_event_final(&session->events[e].attr,
+						    &(struct perf_use){ .counts = true });
+
+	return perf_event_try(&a, 0, -1) != -EINVAL;
+}
+
 /* The first of @cpus that has the event, or -1. */
 static int first_cpu(const struct event_how *how, const struct cpus *cpus)
 {

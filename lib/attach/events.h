@@ -26,6 +26,10 @@ bool events_leave_out(const struct session *session, const struct cpus *cpus);
  * witness and counter are a group. Tried on the caller. */
 bool events_can_count(struct session *session);
 
+/* True: event @e can be counted without samples, as threads do beside CPUs that sample it. Tried on
+ * the caller. */
+bool events_count_beside(const struct session *session, size_t e);
+
 /* True: events may be opened on CPUs, of which there are @cpus, for all that these run. Tried with
  * an event that is on one of them, where it is: the kernel knows no event of another kind of core. */
 bool events_can_wide(const struct session *session, const struct cpus *cpus);

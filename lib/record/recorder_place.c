@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "attach/events.h"
 #include "bpf/bpf_code.h"
 #include "record/recorder_int.h"
 #include "sys/proc.h"
@@ -117,6 +118,21 @@ static void load_programs(struct recorder *r, struct place_facts *f)
 		f->filter = stranger_filter_init(&r->filter, NULL) == 0;
 }
 
+/* Which events are on CPUs, at r->place. Where threads count them besides, not those that do nothing
+ * but sample (AMD's IBS). False: none is. */
+static bool place_events(struct recorder *r)
+{
+	struct session *s = r->session;
+	bool some = false;
+
+	for (size_t i = 0; r->place != PLACE_THREADS && i < s->n_events; i++) {
+		s->how[i].on_cpus = event_place_may(&s->events[i], &s->how[i]) &&
+				    (r->by_table || events_count_beside(s, i));
+		some |= s->how[i].on_cpus;
+	}
+	return some;
+}
+
 int recorder_choose_place(struct recorder *r, bool wide, bool tied, size_t threads,
 			  struct err *err)
 {
@@ -140,6 +156,12 @@ int recorder_choose_place(struct recorder *r, bool wide, bool tied, size_t threa
 	if (f.eligible && f.follows && f.wide && !f.on_threads)
 		load_programs(r, &f);
 	r->place = event_place_choose(&f, why);
+	if (r->place != PLACE_THREADS && !place_events(r)) {
+		f.eligible = false;
+		r->place = PLACE_THREADS;
+		snprintf(why, sizeof(why), "they can't be counted without samples, as threads "
+					   "would besides CPUs");
+	}
 	r->place_facts = f;
 	snprintf(r->place_why, sizeof(r->place_why), "%s: %s",
 		 r->place == PLACE_THREADS	 ? "events on threads" :
@@ -147,8 +169,6 @@ int recorder_choose_place(struct recorder *r, bool wide, bool tied, size_t threa
 						   "events on CPUs",
 		 why);
 	s->place = r->place_why;
-	for (size_t i = 0; r->place != PLACE_THREADS && i < s->n_events; i++)
-		s->how[i].on_cpus = event_place_may(&s->events[i], &s->how[i]);
 	return r->o.place == PLACE_ON_CPUS && r->place == PLACE_THREADS ?
 		       err_set(err, -EPERM, "--events-on cpus: %s", why) :
 		       0;

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -12,6 +13,7 @@
 #include "attach/events.h"
 #include "events/perf_names.h"
 #include "real_syscall.h"
+#include "record/recorder_int.h"
 
 enum { SLOWEST_LIMIT = 60000, MOST_HZ = 50000 };
 
@@ -51,6 +53,11 @@ static long fake_syscall(long nr, const long a[SYSCALL_ARGS])
 {
 	const struct perf_event_attr *attr = (const void *)a[0];
 
+	/* Any map and program. */
+	if (nr == SYS_bpf && (a[0] == BPF_MAP_CREATE || a[0] == BPF_PROG_LOAD))
+		return open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (nr == SYS_bpf)
+		return 0;
 	if (nr != SYS_perf_event_open)
 		return real_syscall(nr, a);
 	if (attr->type == PERF_TYPE_HARDWARE || other_kind(attr->type, (int)a[2]))
@@ -221,6 +228,46 @@ static void events_of_every_mode(void **state)
 	old_kernel = false;
 }
 
+static struct recorder recorder;
+
+/* Of a session of these @n types of events, each of a period: where they count, with all rights. */
+static enum event_place place_of(struct session *s, const uint32_t *types, size_t n)
+{
+	static const struct capture_ops holds = { .name = "fake" };
+	struct recorder *r = &recorder;
+	struct err err;
+
+	*s = (struct session){ .n_events = n };
+	for (size_t i = 0; i < n; i++)
+		s->events[i].attr = (struct perf_event_attr){ .type = types[i],
+							      .sample_period = 1000000 };
+	*r = (struct recorder){ .session = s, .capture = &holds, .o.child = 1, .cgroup = -1 };
+	r->attach.witness = true;
+	cpus_add(&r->cpus, 0);
+	assert_int_equal(recorder_choose_place(r, true, false, 1, &err), 0);
+	stranger_filter_deinit(&r->filter);
+	return r->place;
+}
+
+/* Threads count what CPUs sample, which AMD's IBS can't: it stays on threads. */
+static void what_only_samples_is_on_threads(void **state)
+{
+	static const uint32_t one[] = { IBS, PERF_TYPE_RAW }, other[] = { PERF_TYPE_RAW, IBS };
+	struct session s;
+
+	assert_int_equal(place_of(&s, one, 1), PLACE_THREADS);
+	assert_false(s.how[0].on_cpus);
+	assert_non_null(strstr(recorder.place_why, "without samples"));
+	assert_false(recorder.place_facts.eligible);
+	assert_int_equal(place_of(&s, one, 2), PLACE_THREADS_FIRST);
+	assert_false(s.how[0].on_cpus);
+	assert_true(s.how[1].on_cpus);
+	assert_int_equal(place_of(&s, other, 2), PLACE_THREADS_FIRST);
+	assert_true(s.how[0].on_cpus && !s.how[1].on_cpus);
+	assert_int_equal(place_of(&s, other, 1), PLACE_THREADS_FIRST);
+	assert_true(s.how[0].on_cpus);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +275,7 @@ int main(void)
 		cmocka_unit_test(cpus_that_have_no_event),
 		cmocka_unit_test(cpus_where_it_is_tried),
 		cmocka_unit_test(events_of_every_mode),
+		cmocka_unit_test(what_only_samples_is_on_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
