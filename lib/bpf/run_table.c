@@ -215,12 +215,17 @@ static int load_execed(const struct run_table *t)
 	return bpf_load(&c, BPF_PROG_TYPE_RAW_TRACEPOINT);
 }
 
-/* Its first argument is the CPU (trace/events/cpuhp.h). */
+/* Arguments: the CPU, the state that it is to reach, and that of this step (trace/events/cpuhp.h).
+ * A step on the way down is above what is to be reached. On the way up no event is lost, and a
+ * module that is loaded has a step of its own executed on each CPU, which stays as it is; CPU 0,
+ * which booted, looks then as if it went down, before Linux 6.2. */
 static int load_hotplug(const struct run_table *t)
 {
 	struct bpf_code c = { 0 };
 
-	BPF_PUT(&c, LOAD(BPF_DW, BPF_REG_6, BPF_REG_1, 0), CALL(BPF_FUNC_ktime_get_ns),
+	BPF_PUT(&c, LOAD(BPF_DW, BPF_REG_6, BPF_REG_1, 0), LOAD(BPF_DW, BPF_REG_7, BPF_REG_1, 8),
+		LOAD(BPF_DW, BPF_REG_8, BPF_REG_1, 16), IFX(BPF_JLT, BPF_REG_7, BPF_REG_8, 2),
+		MOVI(BPF_REG_0, 0), EXIT, CALL(BPF_FUNC_ktime_get_ns),
 		MOV(BPF_REG_7, BPF_REG_0), MOV32(BPF_REG_0, BPF_REG_6));
 	put_row(t, &c);
 	BPF_PUT(&c, STORE(BPF_DW, BPF_REG_1, HOTPLUG, BPF_REG_7), MOVI(BPF_REG_0, 0), EXIT);

@@ -76,8 +76,8 @@ bool run_table_left_another(const struct run_table *t, pid_t tid, int cpu, uint6
 /* True: @pid may have become another program after @since. */
 bool run_table_execed(const struct run_table *t, pid_t pid, uint64_t since);
 
-/* When @cpu last began or ended a step of going offline or coming online; the events that were
- * opened on it before are gone then. */
+/* When @cpu last began a step of going offline; the events that were opened on it before are gone
+ * then. */
 uint64_t run_table_hotplug(const struct run_table *t, int cpu);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,12 +286,65 @@ static void who_is_sampled_has_its_name(void **state)
 	assert_true(is_called(w, pid, "another, of 15+"));
 }
 
+/* The program of raw tracepoint @link, which runs with @args as if these were of an occurrence. False:
+ * an old kernel can't do that (5.10). */
+static bool occurs(int link, const uint64_t *args, size_t n)
+{
+	struct bpf_link_info info = { 0 };
+	union bpf_attr a = { .info = { .bpf_fd = (uint32_t)link,
+				       .info_len = sizeof(info),
+				       .info = (uintptr_t)&info } };
+	long fd, r;
+
+	if (syscall(SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &a, sizeof(a)) < 0)
+		return false;
+	a = (union bpf_attr){ .prog_id = info.prog_id };
+	fd = syscall(SYS_bpf, BPF_PROG_GET_FD_BY_ID, &a, sizeof(a));
+	assert_true(fd >= 0);
+	a = (union bpf_attr){ .test = { .prog_fd = (uint32_t)fd,
+					.ctx_in = (uintptr_t)args,
+					.ctx_size_in = (uint32_t)(n * sizeof(*args)) } };
+	r = syscall(SYS_bpf, BPF_PROG_TEST_RUN, &a, sizeof(a));
+	close((int)fd);
+	return r == 0;
+}
+
+/* A CPU's events are gone as it goes down, and neither as it comes up nor as a module that is loaded
+ * wants to be told of both. */
+static void a_cpu_goes_down(void **state)
+{
+	enum { TEARDOWN = 144, PERF_ONLINE = 154, ONLINE = 236 };
+	static const struct {
+		uint64_t target, step;
+		bool goes;
+	} rows[] = {
+		{ ONLINE, 199, false },	       { ONLINE, ONLINE, false },
+		{ ONLINE, PERF_ONLINE, false }, { TEARDOWN, PERF_ONLINE, true },
+		{ 0, 38, true },	       { 0, 1, true },
+		{ 100, 38, false },	       { 100, 101, true },
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const uint64_t args[] = { (uint64_t)w->cpu[0], rows[i].target, rows[i].step, 0 };
+		uint64_t before = run_table_hotplug(&w->table, w->cpu[0]), now = now_ns();
+
+		if (!occurs(w->table.link[2], args, ARRAY_SIZE(args)))
+			skip();
+		if (run_table_hotplug(&w->table, w->cpu[0]) != before && !rows[i].goes)
+			fail_msg("row %zu is noted", i);
+		if (run_table_hotplug(&w->table, w->cpu[0]) < now && rows[i].goes)
+			fail_msg("row %zu is not noted", i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(who_stands_still_came_before, over),
 		cmocka_unit_test_teardown(who_came_onto_another_cpu_came_later, over),
 		cmocka_unit_test(an_exec_is_noted),
+		cmocka_unit_test(a_cpu_goes_down),
 		cmocka_unit_test(who_is_dropped_is_counted),
 		cmocka_unit_test(who_is_sampled_has_its_name),
 	};
