@@ -39,6 +39,27 @@ static bool read_event(int fd, uint64_t read_format, struct reading *ret)
 	return !(read_format & PERF_FORMAT_GROUP) || pick_own(fd, ret);
 }
 
+/* True: the time that @fd has been enabled for goes on. */
+static bool is_enabled(int fd)
+{
+	struct reading first, second;
+
+	return read_event(fd, 0, &first) && read_event(fd, 0, &second) &&
+	       second.enabled > first.enabled;
+}
+
+bool attach_sees_cpu(const struct attach *a, size_t slot)
+{
+	size_t n = attach_per_cpu(a);
+	bool sees = false;
+
+	for (size_t t = 0; t < a->n_attached; t++)
+		for (size_t i = slot * n; !sees && i < (slot + 1) * n; i++)
+			sees = a->attached[t].tid == ATTACH_ALL &&
+			       is_enabled(a->attached[t].fds[i]);
+	return sees;
+}
+
 /* True if samples of event @e come from the events of @t, a thread or (ALL) a CPU. */
 static bool samples(const struct attach *a, const struct attached *t, size_t e)
 {

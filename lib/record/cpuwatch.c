@@ -242,6 +242,17 @@ static bool watch_all(struct cpuwatch *w, const struct cpus *rest)
 	return whole;
 }
 
+/* The hotplug thread has run there, as it does on each CPU also where a module is loaded that wants
+ * to be told of CPUs. If the events are there after it has left, it took none away. It can't take
+ * one away later but by coming anew, which gone_ns tells. */
+static void see_what_is_kept(const struct cpuwatch *w, struct cpu_slot *s)
+{
+	uint64_t left = atomic_load(&s->left_ns), gone = atomic_load(&s->gone_ns);
+
+	if (left > gone && attach_sees_cpu(w->attach, s->index))
+		atomic_store(&s->kept_ns, gone);
+}
+
 /* CPUs that are online and not watched, whoever may run there. */
 static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
 {
@@ -256,6 +267,8 @@ static void unwatched(struct cpuwatch *w, uint64_t now, struct cpus *ret)
 			atomic_store(&s->gone_ns, now);
 		if (c->table && run_table_hotplug(c->table, s->cpu) > atomic_load(&s->gone_ns))
 			atomic_store(&s->gone_ns, run_table_hotplug(c->table, s->cpu));
+		if (!slot_watched(s))
+			see_what_is_kept(w, s);
 		if (slot_watched(s))
 			cpus_del(ret, s->cpu);
 	}

@@ -50,7 +50,7 @@ static bool may_have_dropped(const struct reader_config *c, const struct perf_ri
 }
 
 /* A CPU that goes offline loses the events that see all it runs (perf_event_exit_cpu()), and
- * its hotplug thread does that. */
+ * its hotplug thread does that. cpuwatch_look() finds out whether it did. */
 void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time)
 {
 	clock_raise(noted(c->last_in, tid), time);
@@ -58,9 +58,10 @@ void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, ui
 		clock_raise(&slot->gone_ns, time);
 }
 
-void proof_note_out(struct reader_config *c, const struct cpu_slot *slot, pid_t tid,
-		    uint64_t time)
+void proof_note_out(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time)
 {
+	if (tid && tid == slot->hotplug)
+		clock_raise(&slot->left_ns, time);
 	if (c->last_out)
 		clock_raise(noted(c->last_out, tid),
 			 (time & ~OUT_CPUS) | ((uint64_t)slot->cpu & OUT_CPUS));

@@ -64,9 +64,8 @@ bool proof_clear(const struct reader_config *c, struct sight_seen *seen, uint64_
 /* Remember that @tid was seen coming onto @slot's CPU at @time, for the others. */
 void proof_note_in(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time);
 
-/* @tid leaves its CPU at @time; where switches are hidden. */
-void proof_note_out(struct reader_config *c, const struct cpu_slot *slot, pid_t tid,
-		    uint64_t time);
+/* @tid leaves @slot's CPU at @time: noted where switches are hidden, and of its hotplug thread. */
+void proof_note_out(struct reader_config *c, struct cpu_slot *slot, pid_t tid, uint64_t time);
 
 /* Where switches are hidden: has @tid, which was on @slot's CPU, left another one after
  * @since? Its leaving is seen also where its coming is not. It had come back before

@@ -128,6 +128,8 @@ struct cpu_slot {
 	_Atomic bool dropping;	     /* the ring gets room, and blind_ns does not tell yet */
 	_Atomic uint64_t watched_ns; /* since then all threads have events here; 0: not yet */
 	_Atomic uint64_t gone_ns;    /* events on the CPU itself are gone, if watched before */
+	_Atomic uint64_t kept_ns;    /* they are not, if gone_ns is not later */
+	_Atomic uint64_t left_ns;    /* the thread that takes them away last left the CPU */
 	struct seen seen[SESSION_MAX_EVENTS];
 	_Atomic int sampler[SESSION_MAX_EVENTS]; /* this CPU's own events; -1: none */
 	_Atomic pid_t hotplug; /* the kernel's thread that takes them away; 0: not known */
@@ -150,8 +152,10 @@ static inline bool watch_wants(const struct reader_config *c, pid_t tid)
 static inline uint64_t slot_watched(const struct cpu_slot *s)
 {
 	uint64_t from = atomic_load_explicit(&s->watched_ns, memory_order_acquire);
+	uint64_t kept = atomic_load_explicit(&s->kept_ns, memory_order_acquire);
+	uint64_t gone = atomic_load_explicit(&s->gone_ns, memory_order_acquire);
 
-	return atomic_load_explicit(&s->gone_ns, memory_order_acquire) < from ? from : 0;
+	return gone < from || gone <= kept ? from : 0;
 }
 
 /* The event that the id of a record in @slot's ring means, n_events for the witness, or

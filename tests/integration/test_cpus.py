@@ -186,6 +186,25 @@ def test_events_go_over_to_cpus_while_one_is_offline(py):
     enough(sure_on(1, back, recorder, out) > 50, "too few on the CPU that came back: %s", run)
 
 
+@each(mode=["cpu", "wall"])
+@one_python
+def test_a_module_takes_no_cpu_away(py, mode):
+    """It wants to be told of CPUs that go: their hotplug threads run. A table tells what those do; of waits there is none."""
+    need_fifo()
+    harness.need_command("modprobe")
+    if any(os.system("modprobe %s msr 2>/dev/null" % flag) for flag in ("", "-r", "")):
+        raise harness.Skip("no module 'msr' can be loaded and unloaded here")
+    target = Target(py, "groundtruth.py", "--us", 10)
+    recorder = Recorder("-a", "--mode", mode, "-d", 4, "-v", "-o", "a.folded", home=harness.folder()).recording()
+    time.sleep(0.5)
+    check(not os.system("modprobe -r msr && modprobe msr"), "msr can't be loaded any more")
+    run = recorder.wait().ok()
+    check("watched from here on" not in run.err, "events were opened anew: %s", run)
+    if mode == "cpu":
+        equal(run.counter("late_unwatched"), 0, "samples that are late for it: %s" % run)
+    harness.end(target.process)
+
+
 @one_python
 def test_a_cpu_that_comes_online(py):
     need_two_cpus()

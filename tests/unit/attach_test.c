@@ -15,20 +15,23 @@
 #include "base/stats.h"
 #include "perf_records.h"
 #include "real_syscall.h"
+#include "capture/capture.h"
+#include "record/cpuwatch.h"
 
 /* FIRST has had events since SINCE, of MADE and those behind it that is not known. */
 enum { RINGS = 2, RING = 1 << 16, FIRST = 1000001, MADE, LATER, SINCE = 100 };
 
-enum { EVENT_FD = 100000, COUNTED = 1000 };
+enum { EVENT_FD = 100000, ENABLED_FD, COUNTED = 1000 };
 enum { SECOND = 1000000000 /* within which all are attached to, or patience ends */ };
 
-/* An event had a counter for half of the time. */
+/* An event had a counter for half of the time; of another one that goes on. */
 ssize_t read(int fd, void *to, size_t n)
 {
 	ssize_t (*f)(int, void *, size_t) = dlsym(RTLD_NEXT, "read");
-	const uint64_t half[] = { COUNTED, 2000, 1000 };
+	static uint64_t enabled = 2000;
+	const uint64_t half[] = { COUNTED, enabled += fd == ENABLED_FD, 1000 };
 
-	if (fd != EVENT_FD)
+	if (fd != EVENT_FD && fd != ENABLED_FD)
 		return f(fd, to, n);
 	memcpy(to, half, sizeof(half));
 	return sizeof(half);
@@ -342,6 +345,58 @@ static void a_cpu_that_is_offline_has_no_events(void **state)
 	refuses = -1;
 }
 
+static void count_note(void *arg, const char *text)
+{
+	*(unsigned *)arg += text != NULL;
+}
+
+/* A CPU's hotplug thread came at GONE. Its events are there still where one of them is enabled after
+ * that has left; else they are to be opened anew, which this capture does not do. */
+static void a_hotplug_thread_may_take_nothing(void **state)
+{
+	enum { WATCHED = 5, GONE = 7 };
+	static const struct {
+		int tid, fd;
+		uint64_t left_ns;
+		bool kept;
+	} rows[] = {
+		{ -1, ENABLED_FD, GONE + 1, true }, { -1, ENABLED_FD, GONE, false },
+		{ -1, ENABLED_FD, GONE - 1, false }, { -1, EVENT_FD, GONE + 1, false },
+		{ -1, -1, GONE + 1, false },	    { FIRST, ENABLED_FD, GONE + 1, false },
+	};
+	static const struct capture_ops fixed = { .name = "fake", .fixed_cpus = true };
+	const pid_t us = gettid();
+	struct fix *f = *state;
+	struct cpus may;
+
+	assert_int_equal(cpus_of_thread(&may, us), 0);
+	assert_int_equal(cpus_pin_thread(cpus_next(&may, 0)), 0);
+	f->session.n_events = 1;
+	f->slots[0].cpu = cpus_next(&may, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int fds[] = { rows[i].fd, ENABLED_FD };
+		struct attached all = { .tid = rows[i].tid, .fds = fds };
+		struct attach a = { .session = &f->session, .n_slots = 2, .attached = &all,
+				    .n_attached = 1, .on_cpus = true };
+		struct reader_config c = { .slots = f->slots, .n_slots = 1, .capture = &fixed };
+		unsigned told = 0;
+		struct cpuwatch w = { .config = &c, .attach = &a, .tids = &us, .n_tids = 1,
+				      .note = { count_note, &told } };
+
+		f->slots[0].watched_ns = WATCHED;
+		f->slots[0].gone_ns = GONE;
+		f->slots[0].kept_ns = 0;
+		f->slots[0].left_ns = rows[i].left_ns;
+		cpuwatch_look(&w);
+		if (slot_watched(&f->slots[0]) != (rows[i].kept ? WATCHED : 0) ||
+		    told == rows[i].kept)
+			fail_msg("row %zu: told %u", i, told);
+		f->slots[0].gone_ns = GONE + 1; /* it comes again */
+		assert_int_equal(slot_watched(&f->slots[0]), 0);
+	}
+	cpus_keep_thread(&may);
+}
+
 /* What a thread does on a CPU where its only event is not opened is told all the same. */
 static void a_cpu_without_an_event_tells_what_happens(void **state)
 {
@@ -385,6 +440,7 @@ int main(void)
 		TEST(events_that_take_turns),
 		TEST(a_thread_that_is_born_as_a_cpu_comes),
 		TEST(a_cpu_that_is_offline_has_no_events),
+		TEST(a_hotplug_thread_may_take_nothing),
 		TEST(a_cpu_without_an_event_tells_what_happens),
 	};
 

@@ -177,7 +177,7 @@ static void records_over_the_end(void **state)
 static void leaving_another_cpu(void **state)
 {
 	struct fake *f = *state;
-	const struct cpu_slot own = { .cpu = 3 };
+	struct cpu_slot own = { .cpu = 3 };
 	enum { US = 1000 };
 	uint64_t cursor = 0;
 
@@ -660,8 +660,19 @@ static void a_cpu_goes(void **state)
 	ring_switch(f, IN, 20, 2000);
 	assert_false(proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1600));
 	assert_int_equal(slot_watched(&f->slot), 0);
+	assert_int_equal(f->slot.left_ns, 1500);
+	ring_switch(f, OUT, 20, 2050);
+	proof_ran_in_ring(&f->config, &f->slot, &cursor, TID, 1600);
+	assert_int_equal(f->slot.left_ns, 2050);
+	assert_int_equal(slot_watched(&f->slot), 0);
+	f->slot.kept_ns = 2000;
+	assert_int_equal(slot_watched(&f->slot), 900);
+	f->slot.kept_ns = 1999;
+	assert_int_equal(slot_watched(&f->slot), 0);
 	f->slot.watched_ns = 2100;
 	assert_int_equal(slot_watched(&f->slot), 2100);
+	proof_note_out(&f->config, &f->slot, 21, 2300);
+	assert_int_equal(f->slot.left_ns, 2050);
 	/* What is not known is not the idle task. */
 	f->slot.hotplug = 0;
 	proof_note_in(&f->config, &f->slot, 0, 2200);
