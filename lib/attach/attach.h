@@ -117,8 +117,8 @@ int attach_cpu(struct attach *a, size_t slot, const pid_t *tids, size_t n, struc
 void attach_enable_cpu(struct attach *a, size_t slot);
 void attach_close_cpu(struct attach *a, size_t slot);
 
-/* True: an event that sees all of the CPU of @slot is enabled now: the CPU has not gone offline since
- * it was opened. */
+/* True: an event that sees all of the CPU of @slot is enabled now: the CPU has not gone offline
+ * since it was opened. */
 bool attach_sees_cpu(const struct attach *a, size_t slot);
 
 /* True: event @e, or one that it counts together with, needs a counter of the processor, and may

@@ -31,7 +31,8 @@ bool events_can_count(struct session *session);
 bool events_count_beside(const struct session *session, size_t e);
 
 /* True: events may be opened on CPUs, of which there are @cpus, for all that these run. Tried with
- * an event that is on one of them, where it is: the kernel knows no event of another kind of core. */
+ * an event that is on one of them, where it is: the kernel knows no event of another kind of
+ * core. */
 bool events_can_wide(const struct session *session, const struct cpus *cpus);
 
 #endif

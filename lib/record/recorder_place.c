@@ -118,8 +118,8 @@ static void load_programs(struct recorder *r, struct place_facts *f)
 		f->filter = stranger_filter_init(&r->filter, NULL) == 0;
 }
 
-/* Which events are on CPUs, at r->place. Where threads count them besides, not those that do nothing
- * but sample (AMD's IBS). False: none is. */
+/* Which events are on CPUs, at r->place. Where threads count them besides, not those that do
+ * nothing but sample (AMD's IBS). False: none is. */
 static bool place_events(struct recorder *r)
 {
 	struct session *s = r->session;

@@ -350,8 +350,8 @@ static void count_note(void *arg, const char *text)
 	*(unsigned *)arg += text != NULL;
 }
 
-/* A CPU's hotplug thread came at GONE. Its events are there still where one of them is enabled after
- * that has left; else they are to be opened anew, which this capture does not do. */
+/* A CPU's hotplug thread came at GONE. Its events are there still where one of them is enabled
+ * after that has left; else they are to be opened anew, which this capture does not do. */
 static void a_hotplug_thread_may_take_nothing(void **state)
 {
 	enum { WATCHED = 5, GONE = 7 };

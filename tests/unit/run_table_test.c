@@ -286,8 +286,8 @@ static void who_is_sampled_has_its_name(void **state)
 	assert_true(is_called(w, pid, "another, of 15+"));
 }
 
-/* The program of raw tracepoint @link, which runs with @args as if these were of an occurrence. False:
- * an old kernel can't do that (5.10). */
+/* The program of raw tracepoint @link, which runs with @args as if these were of an occurrence.
+ * False: an old kernel can't do that (5.10). */
 static bool occurs(int link, const uint64_t *args, size_t n)
 {
 	struct bpf_link_info info = { 0 };
@@ -309,8 +309,8 @@ static bool occurs(int link, const uint64_t *args, size_t n)
 	return r == 0;
 }
 
-/* A CPU's events are gone as it goes down, and neither as it comes up nor as a module that is loaded
- * wants to be told of both. */
+/* A CPU's events are gone as it goes down, and neither as it comes up nor as a module that is
+ * loaded wants to be told of both. */
 static void a_cpu_goes_down(void **state)
 {
 	enum { TEARDOWN = 144, PERF_ONLINE = 154, ONLINE = 236 };
