@@ -15,6 +15,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/idmap.h"
 #include "capture/deaf.h"
 #include "capture/seize.h"
 #include "base/nudge.h"
@@ -28,6 +29,7 @@ enum {
 	LET_GO_MS = 1000,
 	BLOCKED_MS = 50,
 	GOING_S = 1,
+	REFUSED_S = 1, /* at most, until a thread without events is tried again */
 	STEP_MS = 1,
 	STEPS = 1000, /* until it is looked what else is to be done */
 	IDLE_MS = 100, /* until it is looked again whether anybody can be traced */
@@ -56,6 +58,9 @@ struct tracer {
 	uint64_t suspects_ns; /* when take_suspects() looks next */
 	struct seizer seizer;
 	struct deaf deaf;
+	struct idmap refused; /* [tid] of threads that are traced and could not be given events: the
+			       * second of now_ns() from which on they are tried again */
+	pid_t seized;	      /* the last thread that attach had seized; 0: it could not be */
 	uint64_t ran_on_ns[RAN_ON]; /* [tid]: when one that has this place was let go last */
 };
 
@@ -80,8 +85,10 @@ static long seize_options(const struct tracer *t)
 static int seize(void *arg, pid_t tid, struct err *err)
 {
 	struct tracer *t = arg;
+	int r = seizer_seize(&t->seizer, tid, err);
 
-	return seizer_seize(&t->seizer, tid, err);
+	t->seized = r == 0 ? tid : 0;
+	return r;
 }
 
 static int remember_slot(struct tracer *t, size_t fd, size_t slot)
@@ -195,42 +202,86 @@ static void execed(struct tracer *t, pid_t pid)
 {
 	unsigned long old;
 
-	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0 && (pid_t)old != pid)
+	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0 && (pid_t)old != pid) {
 		attach_renamed(t->c.attach, (pid_t)old, pid);
+		idmap_forget(&t->refused, old);
+	}
 	if (attach_has(t->c.attach, pid))
 		deaf_begin(&t->deaf, pid); /* what it blocked it still blocks */
 }
 
+static uint32_t seconds(void)
+{
+	return (uint32_t)(now_ns() / 1000000000);
+}
+
+/* It has stopped again. Each try may open many events, and meanwhile it stands still. */
+static bool is_refused(const struct tracer *t, pid_t tid)
+{
+	uint32_t until = idmap_get(&t->refused, (uint64_t)tid);
+
+	return until != IDMAP_NONE && seconds() < until;
+}
+
+/* A thread got no events, for @code. Of the first one a person is told. */
+static void count_refused(struct tracer *t, int code, struct err *err)
+{
+	struct tracer_refusal *first = t->c.refusal;
+
+	STATS_ADD(t->c.attach->session->stats, unattached, 1);
+	if (atomic_load_explicit(&first->there, memory_order_relaxed))
+		return;
+	if (!err->code)
+		err_set(err, code, "%s", strerror(-code));
+	first->err = *err;
+	atomic_store_explicit(&first->there, true, memory_order_release);
+}
+
+/* The same of @tid, which is traced and may come here at each of its stops: it is counted once. */
+static void refused(struct tracer *t, pid_t tid, int code, struct err *err)
+{
+	if (idmap_get(&t->refused, (uint64_t)tid) == IDMAP_NONE)
+		count_refused(t, code, err);
+	idmap_set(&t->refused, (uint64_t)tid, seconds() + REFUSED_S);
+}
+
 static void begin_thread(struct tracer *t, pid_t tid)
 {
-	struct err err;
+	struct err err = { 0 };
 	int r;
 
 	if (atomic_load_explicit(&t->stop, memory_order_acquire))
 		return; /* what begins now is not sampled any more */
+	if (is_refused(t, tid))
+		return;
 	r = attach_thread(t->c.attach, tid, &err);
 	if (r == 0)
 		deaf_begin(&t->deaf, tid);
 	if (t->running) /* else tracer_go() starts its events */
 		attach_enable(t->c.attach, tid);
 	if (r < 0 && r != -ESRCH)
-		STATS_ADD(t->c.attach->session->stats, unattached, 1);
+		refused(t, tid, r, &err);
 }
 
 /* A program that runs already, and may have threads. */
 static void begin_process(struct tracer *t, pid_t pid)
 {
-	struct err err;
+	struct err err = { 0 };
 	int r;
 
 	if (atomic_load_explicit(&t->stop, memory_order_acquire))
 		return;
+	t->seized = 0;
 	r = attach_process(t->c.attach, pid, NULL, 0, &err);
 	deaf_process(&t->deaf, pid);
 	if (t->running)
 		attach_enable(t->c.attach, 0);
-	if (r < 0 && r != -ESRCH && r != -EAGAIN)
-		STATS_ADD(t->c.attach->session->stats, unattached, 1);
+	if (r == 0 || r == -ESRCH || r == -EAGAIN)
+		return;
+	if (t->seized)
+		refused(t, t->seized, r, &err);
+	else
+		count_refused(t, r, &err);
 }
 
 /* A process of which no record told what it runs. */
@@ -326,6 +377,12 @@ static int wait_one(struct tracer *t, pid_t tid, int flags, siginfo_t *si)
 	return 0;
 }
 
+static void forget(struct tracer *t, pid_t tid)
+{
+	attach_forget(t->c.attach, tid);
+	idmap_forget(&t->refused, (uint64_t)tid);
+}
+
 /* Deal with that. 1: it was done; 0: nothing was there; -1: nobody is left. */
 static int step(struct tracer *t, pid_t tid, int flags)
 {
@@ -335,7 +392,7 @@ static int step(struct tracer *t, pid_t tid, int flags)
 	if (wait_one(t, tid, flags, &si) < 0 || !si.si_pid)
 		return errno == ECHILD ? -1 : 0;
 	if (ended(&si))
-		attach_forget(t->c.attach, si.si_pid);
+		forget(t, si.si_pid);
 	else
 		stopped(t, si.si_pid, si.si_status & 0xff, si.si_status >> 8);
 	return 1;
@@ -588,6 +645,7 @@ struct tracer_rest tracer_stop(struct tracer *t)
 		soon.tv_nsec %= 1000000000;
 	} while (pthread_timedjoin_np(t->thread, NULL, &soon) == ETIMEDOUT);
 	rest = (struct tracer_rest){ .pending = t->blocked, .deaf = t->deaf.n_later };
+	idmap_deinit(&t->refused);
 	free(t->slot_of);
 	free(t);
 	return rest;

@@ -17,6 +17,12 @@
 
 #include "attach/attach.h"
 
+/* Of the first thread that began later and could not be given events. */
+struct tracer_refusal {
+	_Atomic bool there; /* @err is filled */
+	struct err err;
+};
+
 struct tracer_config {
 	struct attach *attach;	/* the tracer's alone until tracer_stop() */
 	struct cpu_slot *slots; /* with their handovers */
@@ -29,7 +35,8 @@ struct tracer_config {
 	pid_t child;	   /* our own child, or 0: its end is the tracer's to see */
 	/* Where the tracer tells that end, as wait(2) would. */
 	_Atomic int *child_end;
-	struct work *work; /* where it counts what it does */
+	struct tracer_refusal *refusal; /* where it tells that */
+	struct work *work;		/* where it counts what it does */
 };
 
 struct tracer;

@@ -92,6 +92,7 @@ struct recorder {
 	/* A sample told of them; it may be that the record of their fork was not read yet. */
 	pid_t unknown[RECORDER_UNKNOWN];
 	size_t n_unknown;
+	struct tracer_refusal refused; /* where the tracer tells of a thread without events */
 	_Atomic int child_end; /* what the tracer saw of our own child's end; -1: nothing */
 	bool told_left;	       /* a person was told of it */
 	int nice;	       /* the user's, before the control thread took a better one */

@@ -156,6 +156,7 @@ static int attach_threads(struct recorder *r, struct err *err)
 		.children = r->o.n_tids == 0 && r->o.follow,
 		.child = r->o.child ? r->o.pids[0] : 0,
 		.child_end = &r->child_end,
+		.refusal = &r->refused,
 		.ctl = &r->traced,
 		.kick = r->config.kick,
 		.work = &r->config.others,

@@ -99,6 +99,16 @@ static void tell_failed(struct recorder *r)
 				 s->deserted ? "nobody reads it" : strerror(-s->failed));
 }
 
+/* With a tracer new threads get their events from it. */
+static void tell_refused(struct recorder *r)
+{
+	if (r->warned_new || !atomic_load_explicit(&r->refused.there, memory_order_acquire))
+		return;
+	r->warned_new = true;
+	note_say(&r->o.note, "some new threads or processes are not sampled: %s",
+		 r->refused.err.text);
+}
+
 /* A table that targets feed is full, or names could not be had: a person is told once. */
 void recorder_tell_limits(struct recorder *r)
 {
@@ -111,6 +121,7 @@ void recorder_tell_limits(struct recorder *r)
 		r->told_limits |= 1u << i;
 		note_say(&r->o.note, "%s", limits[i].text);
 	}
+	tell_refused(r);
 	tell_given_up(r);
 	tell_slow(r);
 	tell_failed(r);

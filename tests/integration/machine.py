@@ -12,9 +12,9 @@ PR_CAPBSET_DROP, CAP_SYS_RESOURCE = 24, 24
 FEW = 100  # descriptors: too few for events on 50 threads, enough for events on CPUs
 
 
-def few_descriptors():
+def few_descriptors(most=FEW):
     ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def need_few():

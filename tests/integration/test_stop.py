@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import harness
+import machine
 import tolerances
 from harness import Recorder, Target, all_right, check, each, each_python, enough, equal, exact, not_quick, one_python, \
     readable, works
@@ -111,6 +112,32 @@ def test_a_child_that_tells_its_parent_nothing_is_no_thread(py, follow):
     works(pid)
     equal(harness.status(pid)["TracerPid"] != "0", follow == "--follow", "the child is traced")
     record.signal(signal.SIGINT).wait(15).ok()
+
+
+THREADS_LATER = """
+import sys, threading
+print("READY {}", flush=True)
+sys.stdin.readline()
+def work():
+    while True: pass
+for i in range(50): threading.Thread(target=work, daemon=True).start()
+print("STARTED", flush=True)
+work()
+"""
+
+
+@one_python
+def test_new_threads_for_which_descriptors_run_out_are_told(py):
+    """It was silent: all that they did was missing."""
+    path, few = os.path.join(harness.folder(), "later.py"), 64 + 8 * os.cpu_count()
+    harness.write(path, THREADS_LATER)
+    target = Target(py, path)
+    record = Recorder("-p", target.pid, "-F", 999, *STOP, "-o", "a.folded", preexec_fn=lambda: machine.few_descriptors(few)).attached()
+    target.say("go")
+    target.line("STARTED")
+    works(target.pid)
+    run = record.signal(signal.SIGINT).wait(15).ok()
+    equal(run.err.count("some new threads or processes are not sampled: too many event descriptors"), 1, "told in: %s" % run.err)
 
 
 CANT_EXEC = """

@@ -91,6 +91,25 @@ int timer_delete(timer_t timer)
 	return f(timer);
 }
 
+/* How often the tracer's thread began to trace another. */
+static _Atomic unsigned seizes;
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	long (*f)(enum __ptrace_request, pid_t, void *, void *) = dlsym(RTLD_NEXT, "ptrace");
+	void *at, *data;
+	va_list ap;
+	pid_t tid;
+
+	va_start(ap, request);
+	tid = va_arg(ap, pid_t);
+	at = va_arg(ap, void *);
+	data = va_arg(ap, void *);
+	va_end(ap);
+	seizes += request == PTRACE_SEIZE;
+	return f(request, tid, at, data);
+}
+
 /* A wait of the test's thread for a semaphore, if that is asked: it is made longer. */
 static struct {
 	bool asked;
@@ -183,6 +202,11 @@ static void execat_spinner(void)
 static void count_signal(int sig)
 {
 	shared->child++;
+}
+
+static void hear_signal(int sig)
+{
+	shared->heard++;
 }
 
 static void *exec_in_thread(void *arg)
@@ -303,6 +327,10 @@ static void act(int what)
 	case 't': /* another thread */
 		pthread_create(&thread, NULL, spin_in_thread, NULL);
 		break;
+	case 'n': /* another thread, and it counts signals */
+		signal(SIGUSR1, hear_signal);
+		pthread_create(&thread, NULL, spin_in_thread, NULL);
+		break;
 	case 'd': /* another thread, which blocks that signal as this one does */
 		block(SIG_BLOCK);
 		pthread_create(&thread, NULL, spin_deaf, NULL);
@@ -374,6 +402,7 @@ struct fix {
 	struct attach attach;
 	struct queue ctl;
 	struct tracer *tracer;
+	struct tracer_refusal refusal;
 	_Atomic int child_end;
 	pid_t pid;
 	/* Of the last thread that was held. */
@@ -486,6 +515,7 @@ static int try_attach_to(struct fix *f, pid_t pid, bool children,
 							   .kick = eventfd(0, 0),
 							   .child = f->pid,
 							   .child_end = &f->child_end,
+							   .refusal = &f->refusal,
 							   .work = &f->c.others });
 	f->attach.hooks = tracer_hooks(f->tracer);
 	return tracer_attach(f->tracer, attach, f, err);
@@ -608,6 +638,7 @@ static int attach_as_a_capture(struct fix *f, int what,
 				    .kick = -1,
 				    .child = f->pid,
 				    .child_end = &f->child_end,
+				    .refusal = &f->refusal,
 				    .work = &f->c.others };
 	r = capture_stop.attach(&(struct capture_attach){ .attach = attach,
 							  .arg = f,
@@ -870,7 +901,7 @@ static int refuse(void *arg, pid_t tid, struct err *err)
 }
 
 /* One that can't be given events is told of, unless it has ended. */
-static void thread_without_events(void **state)
+static void thread_that_is_refused(void **state)
 {
 	static const int rows[] = { -EMFILE, -ESRCH };
 	uint64_t spun;
@@ -889,6 +920,56 @@ static void thread_without_events(void **state)
 		assert_int_equal(f.stats.unattached > 0, rows[i] != -ESRCH);
 		end(&f);
 	}
+}
+
+static void send(const struct fix *f, pid_t tid)
+{
+	assert_int_equal(syscall(SYS_tgkill, f->pid, tid, SIGUSR1), 0);
+}
+
+/* Of all descriptors that are free one is left: that is not enough for a thread's events. */
+static void leave_one_descriptor(const struct rlimit *was)
+{
+	struct rlimit few = { .rlim_max = was->rlim_max };
+	int next = dup(0);
+
+	assert_true(next >= 0);
+	close(next);
+	few.rlim_cur = (rlim_t)next + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+}
+
+/* A thread that can't have its events is counted once, however often it stops, and why is told. It
+ * is not tried at each stop; but it gets them when there is room. */
+static void thread_without_events(void **state)
+{
+	uint64_t begin_ns = now_ns(), tries;
+	struct rlimit was;
+	struct fix f;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	begin(&f);
+	until_held(&f, f.pid, SOME);
+	leave_one_descriptor(&was);
+	seizes = 0;
+	shared->what = 'n';
+	until(&f, shared->child);
+	for (int i = 1; i <= MANY; i++) {
+		send(&f, shared->child);
+		until(&f, shared->heard == i);
+	}
+	tries = seizes;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(f.stats.unattached, 1);
+	assert_true(f.refusal.there);
+	assert_int_equal(f.refusal.err.code, -EMFILE);
+	assert_non_null(strstr(f.refusal.err.text, "'ulimit -n'"));
+	assert_in_range(tries, 1, 2 + (now_ns() - begin_ns) / 1000000000);
+	until(&f, (send(&f, shared->child), attach_has(&f.attach, shared->child)));
+	until_held(&f, shared->child, SOME);
+	assert_int_equal(f.stats.unattached, 1);
+	tracer_stop(f.tracer);
+	end(&f);
 }
 
 /* Who stops while other threads are being attached to goes on meanwhile. */
@@ -1525,8 +1606,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(no_timers),		  cmocka_unit_test(exec_of_a_deaf_thread),
 		cmocka_unit_test(not_all_timers),	  cmocka_unit_test(events_are_awaited),
 		cmocka_unit_test(slot_of_another_cpu),	  cmocka_unit_test(thread_before_the_beginning),
-		cmocka_unit_test(thread_without_events),
+		cmocka_unit_test(thread_that_is_refused),
 		cmocka_unit_test(stops_without_end_before_the_beginning),
+		cmocka_unit_test(thread_without_events),
 		cmocka_unit_test(stops_without_end_at_the_end),
 		cmocka_unit_test(a_deaf_thread_is_told_of),
 		cmocka_unit_test(exec_by_the_first_thread),
