@@ -28,11 +28,15 @@ void deaf_deinit(struct deaf *d)
 	free(d->thread);
 }
 
-static bool is_deaf(const struct deaf *d, pid_t tid)
+/* 1: @tid blocks the signal; 0: it does not, or has ended; -errno: that can't be told now. */
+static int is_deaf(const struct deaf *d, pid_t tid)
 {
 	struct proc_status s;
+	int r = proc_status(tid, &s);
 
-	return proc_status(tid, &s) == 0 && (s.blocked & (UINT64_C(1) << (d->signal - 1)));
+	if (r < 0)
+		return proc_is_short(r) ? r : 0;
+	return (s.blocked & (UINT64_C(1) << (d->signal - 1))) != 0;
 }
 
 /* The nudge comes at @ns, UINT64_MAX: never. */
@@ -82,10 +86,10 @@ static void add(struct deaf *d, pid_t tid, bool told)
 		look_at(d, t->look_ns);
 }
 
-/* And that is not known. */
-static bool becomes_deaf(const struct deaf *d, pid_t tid)
+/* The same, but 0 where it is in the list. */
+static int becomes_deaf(const struct deaf *d, pid_t tid)
 {
-	return place_of(d, tid) == d->n && is_deaf(d, tid);
+	return place_of(d, tid) == d->n ? is_deaf(d, tid) : 0;
 }
 
 size_t deaf_find(struct deaf *d)
@@ -94,12 +98,14 @@ size_t deaf_find(struct deaf *d)
 	size_t found = 0;
 
 	for (pid_t tid = 0; (tid = attach_next(d->attach, tid));) {
+		int deaf;
+
 		if (h->between)
 			h->between(h->arg);
-		if (!becomes_deaf(d, tid))
-			continue;
-		add(d, tid, true);
-		found++;
+		deaf = becomes_deaf(d, tid);
+		if (deaf)
+			add(d, tid, deaf > 0);
+		found += deaf > 0;
 	}
 	return found;
 }
@@ -133,16 +139,19 @@ void deaf_leave(const struct deaf *d)
 		attach_signal(d->attach, d->thread[i].tid, false);
 }
 
-/* True: @t is still deaf, and when it is looked at next is known. */
+/* True: @t is still deaf, as far as is known, and when it is looked at next is known. */
 static bool stays(struct deaf *d, struct deaf_thread *t, uint64_t now)
 {
+	int deaf;
+
 	if (now < t->look_ns)
 		return true;
-	if (!is_deaf(d, t->tid)) {
+	deaf = is_deaf(d, t->tid);
+	if (!deaf) {
 		attach_signal(d->attach, t->tid, true);
 		return false;
 	}
-	if (!t->told && now - t->since_ns >= MOMENT_NS) {
+	if (deaf > 0 && !t->told && now - t->since_ns >= MOMENT_NS) {
 		t->told = true;
 		d->n_later++;
 	}

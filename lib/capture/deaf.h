@@ -2,7 +2,8 @@
  *
  * deaf - threads that block the signal of --capture stop, as those do that libraries make for
  * themselves: it would stop nobody, and be what the thread's next sigwait(3) tells. So their
- * events do not send it, until they are seen not to block it.
+ * events do not send it, until they are seen not to block it. Who can't be looked at, for want of
+ * descriptors or memory, is deaf until it can.
  */
 #ifndef DEAF_H
 #define DEAF_H
@@ -32,7 +33,7 @@ int deaf_init(struct deaf *d, struct attach *attach, int signal);
 void deaf_deinit(struct deaf *d);
 
 /* All threads that have events are looked at, with attach_hooks.between between them: how many are
- * deaf, without those that began meanwhile. */
+ * seen to be deaf, without those that began meanwhile. */
 size_t deaf_find(struct deaf *d);
 
 /* @tid has just begun, or become another program: it gets no signal until it was looked at. */

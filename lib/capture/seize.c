@@ -34,8 +34,14 @@ static int explain(pid_t tid, int code, struct err *err)
 {
 	struct proc_status s;
 	char comm[16] = "?", wanted[200];
+	int r;
 
-	if (code == -ESRCH || proc_status(tid, &s) < 0 || s.state == 'Z' || s.state == 'X')
+	if (code == -ESRCH)
+		return -ESRCH;
+	r = proc_status(tid, &s);
+	if (proc_is_short(r))
+		return proc_short(tid, r, err);
+	if (r < 0 || s.state == 'Z' || s.state == 'X')
 		return -ESRCH;
 	if (s.tracer == gettid())
 		return 0; /* it was born seized, or was so as the time was up */

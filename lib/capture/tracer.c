@@ -433,7 +433,8 @@ static void step_each(struct tracer *t)
 			step(t, a->attached[i].tid, WNOHANG);
 }
 
-/* How many threads have our signal pending; of them @blocked will not take it. */
+/* How many threads have our signal pending, or may have it, for that can't be told now; of them
+ * @blocked will not take it. */
 static size_t pending(const struct tracer *t, size_t *blocked)
 {
 	uint64_t bit = 1ull << (t->c.signal - 1);
@@ -442,11 +443,11 @@ static size_t pending(const struct tracer *t, size_t *blocked)
 	*blocked = 0;
 	for (size_t i = 0; i < t->c.attach->n_attached; i++) {
 		struct proc_status s;
+		int r = proc_status(t->c.attach->attached[i].tid, &s);
+		bool known = r == 0 && s.pending & bit;
 
-		if (proc_status(t->c.attach->attached[i].tid, &s) < 0 || !(s.pending & bit))
-			continue;
-		n++;
-		*blocked += (s.blocked & bit) != 0;
+		n += known || proc_is_short(r);
+		*blocked += known && s.blocked & bit;
 	}
 	return n;
 }

@@ -9,6 +9,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,6 +171,21 @@ static void look_after(uint64_t ns)
 {
 	now += ns;
 	deaf_look(&fix.deaf);
+}
+
+/* No thread can be looked at until @was is the limit again. */
+static void run_out_of_descriptors(struct rlimit *was)
+{
+	struct rlimit none = { 0 };
+
+	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, was));
+	none.rlim_max = was->rlim_max;
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &none));
+}
+
+static void have_descriptors(const struct rlimit *was)
+{
+	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, was));
 }
 
 /* Nor is it deafness to block the signals next to it in number. */
@@ -359,6 +375,44 @@ static void who_is_deaf_later_for_more_than_a_moment_is_counted_once(void **stat
 	assert_int_equal(1, fix.deaf.n_later);
 }
 
+/* They were not seen not to block it, nor to block it, which would be counted. */
+static void who_can_not_be_looked_at_stays_deaf(void **state)
+{
+	struct rlimit was;
+
+	tell(1, SIG_BLOCK, SIGURG);
+	deaf_find(&fix.deaf);
+	deaf_begin(&fix.deaf, fix.of[2].tid);
+	run_out_of_descriptors(&was);
+	look_after(FIRST);
+	look_after(LAST);
+	have_descriptors(&was);
+	assert_string_equal("+--", who_is_signalled());
+	assert_int_equal(0, fix.deaf.n_later);
+	look_after(LAST);
+	assert_string_equal("+-+", who_is_signalled());
+	assert_int_equal(0, fix.deaf.n_later);
+}
+
+/* Nor is a person told of them at the beginning. */
+static void who_can_not_be_looked_at_is_deaf_until_it_is(void **state)
+{
+	struct rlimit was;
+
+	tell(1, SIG_BLOCK, SIGURG);
+	run_out_of_descriptors(&was);
+	deaf_suspect(&fix.deaf, fix.of[1].tid);
+	have_descriptors(&was);
+	assert_string_equal("+-+", who_is_signalled());
+	run_out_of_descriptors(&was);
+	assert_int_equal(0, deaf_find(&fix.deaf));
+	have_descriptors(&was);
+	assert_string_equal("---", who_is_signalled());
+	look_after(LAST);
+	assert_string_equal("+-+", who_is_signalled());
+	assert_int_equal(1, fix.deaf.n_later);
+}
+
 /* From the moment on. */
 static void a_moment_is_a_tenth_of_a_second(void **state)
 {
@@ -405,6 +459,8 @@ int main(void)
 		DEAF_TEST(a_process_that_is_gone_has_none),
 		DEAF_TEST(a_suspect_that_blocks_it_gets_no_further_one),
 		DEAF_TEST(who_is_deaf_later_for_more_than_a_moment_is_counted_once),
+		DEAF_TEST(who_can_not_be_looked_at_stays_deaf),
+		DEAF_TEST(who_can_not_be_looked_at_is_deaf_until_it_is),
 		DEAF_TEST(a_moment_is_a_tenth_of_a_second),
 		DEAF_TEST(any_number_may_be_deaf),
 	};

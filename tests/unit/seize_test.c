@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,6 +155,22 @@ static void one_that_may_not_be_had(void **state)
 	sleeper_end(pid);
 }
 
+/* Whether it has ended, or is ours already, can't be told. */
+static void one_that_can_not_be_looked_at(void **state)
+{
+	struct err err = { 0 };
+	struct rlimit was;
+	int r;
+
+	kernel.code = EPERM;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, was.rlim_max }), 0);
+	r = seizer_seize(*state, getpid(), &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(r, -EMFILE);
+	assert_non_null(strstr(err.text, "no descriptors left: raise the limit (ulimit -n)"));
+}
+
 /* A process called "debugger" that traces another; which one, by @to. */
 static int be_a_debugger(int to)
 {
@@ -278,6 +295,7 @@ int main(void)
 		SEIZE_TEST(one_that_is_ours_already),
 		SEIZE_TEST(one_that_has_ended),
 		SEIZE_TEST(one_that_may_not_be_had),
+		SEIZE_TEST(one_that_can_not_be_looked_at),
 		SEIZE_TEST(one_that_another_traces_is_told_with_its_tracer),
 		SEIZE_TEST(one_that_hangs_is_given_up_soon),
 		SEIZE_TEST(one_that_hangs_now_and_then_is_had),

@@ -1099,6 +1099,34 @@ static void the_end_of_a_quiet_target(void **state)
 	end(&f);
 }
 
+/* Where it can't be told whether one is, it may be: how often the tracer pauses for that. */
+static unsigned pauses_without_descriptors(void)
+{
+	struct rlimit was;
+	struct fix f;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	attach_with(&f, true);
+	tracer_go(f.tracer, false);
+	tracer_await_events(f.tracer);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, was.rlim_max }), 0);
+	pauses = 0;
+	assert_int_equal(tracer_stop(f.tracer).pending, 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	end(&f);
+	return pauses;
+}
+
+/* On a busy machine the first pause may take all of the time. */
+static void the_end_without_descriptors(void **state)
+{
+	unsigned most = 0;
+
+	for (int i = 0; i < SOME && most <= 1; i++)
+		most = pauses_without_descriptors();
+	assert_true(most > 1);
+}
+
 /* Until they count, but no longer than a second. */
 static void events_are_awaited(void **state)
 {
@@ -1622,6 +1650,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(of_a_failure_nothing_else_is_told),
 		cmocka_unit_test(vforked_child_is_deaf),
 		cmocka_unit_test(the_end_of_a_quiet_target),
+		cmocka_unit_test(the_end_without_descriptors),
 		cmocka_unit_test(a_target_that_is_gone_gets_no_tracer),
 	};
 	int fd;
