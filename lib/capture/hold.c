@@ -299,14 +299,17 @@ static bool is_of(const struct pending *p, pid_t tid, bool early)
 	return !p->done && p->s.tid == tid && p->early == early;
 }
 
-static void ignore(struct reader *r, pid_t tid)
+bool hold_ignored(struct reader *r, pid_t tid, const struct target *t)
 {
+	if (t || r->c->follow || r->c->adopts)
+		return false;
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		if (!is_of(&r->pend[i], tid, r->pend[i].early))
 			continue;
 		STATS_ADD(r->c->stats, foreign, 1);
 		r->pend[i].done = true;
 	}
+	return true;
 }
 
 /* The samples of an old program are not stacks of the new one. */
@@ -405,10 +408,8 @@ bool hold_walk(struct reader *r, const struct pending *first, struct walk *w)
 			    .reads_ns = reads_ns(r) };
 	if (r->tap)
 		r->tap->target(r, w->pid, t);
-	if (!t && !r->c->follow && !r->c->adopts) {
-		ignore(r, w->tid);
+	if (hold_ignored(r, w->tid, t))
 		return false;
-	}
 	if (t)
 		target_note_ran(t, first->s.tid);
 	if (r->c->table && !program_settled(r, t))

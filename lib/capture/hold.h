@@ -11,6 +11,9 @@
 /* Read and emit all samples that wait. */
 void hold_flush(struct reader *r);
 
+/* True: @tid's process, @t or not known, is nobody's target: its samples that wait are done. */
+bool hold_ignored(struct reader *r, pid_t tid, const struct target *t);
+
 /* Give them all up: they are counted. */
 void hold_shed(struct reader *r);
 

@@ -335,8 +335,8 @@ static size_t await_some(struct cpu_slot *slots, size_t n)
 	return left;
 }
 
-/* No other reader comes: the samples that wait behind the read that hangs are torn. */
-static void leave_unread(struct reader *r)
+/* The samples that wait are torn: nobody will read them. */
+static void leave_waiting(struct reader *r)
 {
 	for (uint32_t i = 0; i < r->n_pend; i++) {
 		const struct pending *p = &r->pend[i];
@@ -350,12 +350,27 @@ static void leave_unread(struct reader *r)
 				  .ran = true,
 				  .t_end = now_ns() };
 
-		if (p->done)
+		if (p->done || hold_ignored(r, w.tid, w.published))
 			continue;
 		STATS_ADD(r->c->stats, torn_quarantined, 1);
 		hold_judge(r, &w);
 	}
 	r->n_pend = 0;
+}
+
+/* No other reader comes behind @r, which hangs: neither those that wait nor those behind them are
+ * read. What lies before the ring's tail another reader has read since. */
+static void leave_unread(struct reader *r)
+{
+	uint64_t head = perf_ring_head(&r->slot->ring);
+
+	leave_waiting(r);
+	r->pos = MAX(r->pos, perf_ring_tail(&r->slot->ring));
+	while (r->pos < head) {
+		r->pos = scan_record(r, r->pos);
+		leave_waiting(r);
+	}
+	give_back(r);
 }
 
 void readers_stop(struct cpu_slot *slots, size_t n)

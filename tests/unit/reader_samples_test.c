@@ -506,6 +506,71 @@ static void what_nobody_takes_over(void **state)
 	reader_destroy(was);
 }
 
+/* @was has been given up, and the recording ends. */
+static void end_without(struct fake *f, struct reader *was)
+{
+	f->slots[0].stuck = was;
+	f->slots[0].reader = NULL;
+	readers_stop(&f->slots[0], 1);
+	assert_int_equal(was->n_pend, 0);
+	assert_int_equal(flushed, 0); /* nothing is read: that may hang */
+	f->slots[0].stuck = NULL;
+}
+
+/* Nor was what came behind it read, be it more than can wait: it is torn as well. */
+static void what_nobody_has_read(void **state)
+{
+	enum { MORE = PEND_MAX + 2 };
+	struct fake *f = *state;
+	struct reader *was;
+
+	fake_take(f, (struct fake_event){ 0 });
+	was = take(f);
+	for (uint64_t i = 1; i < MORE; i++)
+		fake_take(f, (struct fake_event){ .after = i, .no_stack = true });
+	end_without(f, was);
+	for (uint64_t i = 0; i < MORE; i++) {
+		assert_string_equal(fake_next(f), "torn");
+		assert_int_equal(fake_sample(f)->sample.time, f->t + i);
+	}
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(fake_counted(f, torn_quarantined), MORE);
+	assert_int_equal(f->slots[0].seen[0].n, MORE);
+	assert_int_equal(f->page[0].data_tail, f->page[0].data_head);
+	reader_destroy(was);
+}
+
+/* Samples of a process that is not followed are nobody's, as they are where they are read. */
+static void strangers_that_nobody_has_read(void **state)
+{
+	struct fake *f = *state;
+	struct reader *was;
+
+	fake_take(f, (struct fake_event){ .pid = getppid() });
+	was = take(f);
+	fake_take(f, (struct fake_event){ .pid = getppid(), .after = 1 });
+	end_without(f, was);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(fake_counted(f, torn_quarantined), 0);
+	assert_int_equal(fake_counted(f, foreign), 2);
+	reader_destroy(was);
+}
+
+/* What another reader has read since is not read again. */
+static void what_the_next_one_has_read(void **state)
+{
+	struct fake *f = *state;
+	struct reader *was = take(f);
+
+	fake_take(f, (struct fake_event){ 0 });
+	f->page[0].data_tail = f->page[0].data_head;
+	end_without(f, was);
+	assert_string_equal(fake_next(f), "");
+	assert_int_equal(fake_counted(f, torn_quarantined), 0);
+	assert_int_equal(f->slots[0].seen[0].n, 0);
+	reader_destroy(was);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -526,6 +591,9 @@ int main(void)
 		FAKE_TEST(what_a_reader_takes_over),
 		FAKE_TEST(what_it_takes_over_is_its_own),
 		FAKE_TEST(what_nobody_takes_over),
+		FAKE_TEST(what_nobody_has_read),
+		FAKE_TEST(strangers_that_nobody_has_read),
+		FAKE_TEST(what_the_next_one_has_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
