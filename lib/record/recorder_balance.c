@@ -127,7 +127,7 @@ void recorder_begin_counting(struct recorder *r)
 			r->needs_ticks || runs_for_others(r, a) || samples_a_part(a);
 	}
 	note_ticks(r, true);
-	r->ticks.used = (struct cpu_ticks){ 0 };
+	ticks_begin(&r->ticks);
 	count_before(r);
 }
 

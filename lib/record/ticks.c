@@ -49,6 +49,13 @@ static bool is_strange(const struct ticks *t, pid_t pid)
 	return idmap_get(&t->strange, (uint64_t)pid) != IDMAP_NONE;
 }
 
+void ticks_begin(struct ticks *t)
+{
+	t->used = (struct cpu_ticks){ 0 };
+	for (size_t i = 0; i < t->n; i++)
+		t->row[i].of_children = (struct cpu_ticks){ 0 };
+}
+
 bool ticks_strange(struct ticks *t, pid_t pid)
 {
 	struct ticks_row *row = find(t->row, t->n, pid);

@@ -31,11 +31,14 @@ struct ticks_row {
 struct ticks {
 	struct ticks_row *row; /* the targets of the last look; ascending */
 	size_t n;
-	struct cpu_ticks used; /* since they were known */
+	struct cpu_ticks used; /* since ticks_begin(), or since they were known */
 	struct idmap strange;  /* processes with children that are no targets */
 };
 
 void ticks_deinit(struct ticks *t);
+
+/* The recording begins: what the last look found is from before. */
+void ticks_begin(struct ticks *t);
 
 /* What @pid has used by now is from before it was a target. 0 or -ENOMEM. */
 int ticks_known(struct ticks *t, pid_t pid, const struct proc_use *use);

@@ -182,6 +182,35 @@ static void children_that_are_no_targets(void **state)
 	assert_true(told_of_child(false) < TICKS / 2);
 }
 
+/* A parent that was told of a child before the recording. */
+static struct recorder *begin_told(struct session *session, struct parent *p)
+{
+	struct recorder *r;
+
+	start_parent(p);
+	assert_int_equal(write(p->ask[1], "", 1), 1);
+	await(p);
+	r = begin_clock(session, p->pid);
+	r->o.follow = true;
+	recorder_begin_counting(r);
+	return r;
+}
+
+/* From when it starts a child that is no target, nothing that it is told of children counts; what
+ * it was told before the recording never did. */
+static void children_of_before(void **state)
+{
+	struct session session = { 0 };
+	struct parent p;
+	struct recorder *r = begin_told(&session, &p);
+
+	assert_true(ticks_strange(&r->ticks, p.pid));
+	assert_int_equal(r->ticks.used.user, 0);
+	assert_int_equal(r->ticks.used.kernel, 0);
+	end_clock(r);
+	end_parent(&p);
+}
+
 /* Of a clock on CPUs with 10 samples of a ms each, beside a second that the process has used. */
 static uint64_t uncounted_of(size_t n_tids)
 {
@@ -215,6 +244,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_are_read_last),
 		cmocka_unit_test(children_that_are_no_targets),
+		cmocka_unit_test(children_of_before),
 		cmocka_unit_test(threads_that_are_named),
 	};
 

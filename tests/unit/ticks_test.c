@@ -48,7 +48,7 @@ static void begin(struct ticks *t)
 {
 	*t = (struct ticks){ 0 };
 	LOOK(t, { B, A, 1000 }, { A, 0, FIRST });
-	t->used = (struct cpu_ticks){ 0 };
+	ticks_begin(t);
 }
 
 static void what_is_from_before_does_not_count(void **state)
@@ -173,6 +173,20 @@ static void who_has_strange_children(void **state)
 	ticks_deinit(&t);
 }
 
+/* What it was told of children before the recording was not counted. */
+static void who_had_children_before(void **state)
+{
+	struct ticks t = { 0 };
+
+	LOOK(&t, { A, 0, FIRST, 5000 });
+	ticks_begin(&t);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 10, 5007 }), 17);
+	assert_true(ticks_strange(&t, A));
+	assert_int_equal(t.used.user, 10);
+	assert_int_equal(t.used.kernel, 20);
+	ticks_deinit(&t);
+}
+
 /* They are forgotten when they have ended, and there are many. */
 static void many_that_had_strange_children(void **state)
 {
@@ -211,6 +225,7 @@ int main(void)
 		cmocka_unit_test(another_of_its_number),
 		cmocka_unit_test(who_sleeps_is_not_read),
 		cmocka_unit_test(who_has_strange_children),
+		cmocka_unit_test(who_had_children_before),
 		cmocka_unit_test(many_that_had_strange_children),
 		cmocka_unit_test(parents_in_a_circle),
 	};
