@@ -17,23 +17,23 @@ static bool leaves_children(const struct recorder *r)
 	return !r->o.follow && !r->o.scope;
 }
 
-/* What our own child has used, by its end as well: a zombie is no target any more. */
-static bool child_use(const struct recorder *r, struct proc_use *ret)
+/* What our own child has used, by its end as well: a zombie is no target any more. As
+ * proc_use(). */
+static int child_use(const struct recorder *r, struct proc_use *ret)
 {
 	struct cpu_ticks *all = leaves_children(r) ? &ret->own : &ret->children;
 	uint64_t a_second = (uint64_t)sysconf(_SC_CLK_TCK);
+	int code = proc_use(r->o.pids[0], ret);
 	struct rusage u;
 
-	if (proc_use(r->o.pids[0], ret) == 0)
-		return true;
-	if (getrusage(RUSAGE_CHILDREN, &u) < 0)
-		return false;
+	if (code != -ESRCH || getrusage(RUSAGE_CHILDREN, &u) < 0)
+		return code;
 	*ret = (struct proc_use){ 0 };
 	all->user = (uint64_t)u.ru_utime.tv_sec * a_second +
 		    (uint64_t)u.ru_utime.tv_usec * a_second / 1000000;
 	all->kernel = (uint64_t)u.ru_stime.tv_sec * a_second +
 		      (uint64_t)u.ru_stime.tv_usec * a_second / 1000000;
-	return true;
+	return 0;
 }
 
 /* A CPU's own clock also counts what others run there, and idleness; or not who left a cgroup.
@@ -54,8 +54,8 @@ static uint64_t dropped(const struct recorder *r, size_t e)
 	return r->by_table ? run_table_dropped(&r->table, (uint32_t)e) : 0;
 }
 
-/* Of those @n that are to be read, in order, what @rets and @use say; who is gone has no row. How
- * many have one. */
+/* Of those @n that are to be read, in order, what @rets and @use say; who is gone has no row, who
+ * can't be looked at now has one. How many have one. */
 static size_t ticks_fill(struct ticks_row *row, size_t n, const struct proc_use *use,
 			 const ssize_t *rets)
 {
@@ -67,10 +67,20 @@ static size_t ticks_fill(struct ticks_row *row, size_t n, const struct proc_use 
 		row[kept] = row[i];
 		if (!row[i].unread)
 			row[kept].use = use[k++];
-		row[kept].unread = row[kept].unread || ret == -ETIMEDOUT;
-		kept += ret == 0 || ret == -ETIMEDOUT;
+		row[kept].unread = row[kept].unread || ret < 0;
+		kept += ret != -ESRCH;
 	}
 	return kept;
+}
+
+/* False: our own child, which is no target, has no row. */
+static bool child_fill(const struct recorder *r, struct ticks_row *row)
+{
+	int ret = child_use(r, &row->use);
+
+	row->pid = r->o.pids[0];
+	row->unread = ret < 0;
+	return ret != -ESRCH;
 }
 
 /* All that are targets now. Who has not run needs no second look: there may be many; but of who
@@ -100,8 +110,8 @@ static void note_ticks(struct recorder *r, bool first)
 	}
 	proc_use_each(pids, k, use, rets);
 	n = ticks_fill(row, n, use, rets);
-	if (r->o.child && !targets_find(t, r->o.pids[0]) && child_use(r, &row[n].use))
-		row[n++].pid = r->o.pids[0];
+	if (r->o.child && !targets_find(t, r->o.pids[0]))
+		n += child_fill(r, &row[n]);
 	for (size_t i = 0; i < n && leaves_children(r); i++)
 		row[i].use.children = (struct cpu_ticks){ 0 };
 	ticks_look(&r->ticks, row, n);
@@ -134,9 +144,10 @@ void recorder_begin_counting(struct recorder *r)
 void recorder_count_from_now(struct recorder *r, pid_t pid)
 {
 	struct proc_use use;
+	int ret = r->needs_ticks ? proc_use(pid, &use) : -ESRCH;
 
-	if (r->needs_ticks && proc_use(pid, &use) == 0)
-		ticks_known(&r->ticks, pid, &use);
+	if (ret != -ESRCH)
+		ticks_known(&r->ticks, pid, ret < 0 ? NULL : &use);
 }
 
 void recorder_note_ticks(struct recorder *r)

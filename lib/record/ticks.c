@@ -52,8 +52,10 @@ static bool is_strange(const struct ticks *t, pid_t pid)
 void ticks_begin(struct ticks *t)
 {
 	t->used = (struct cpu_ticks){ 0 };
-	for (size_t i = 0; i < t->n; i++)
+	for (size_t i = 0; i < t->n; i++) {
 		t->row[i].of_children = (struct cpu_ticks){ 0 };
+		t->row[i].unknown = t->row[i].unread;
+	}
 }
 
 bool ticks_strange(struct ticks *t, pid_t pid)
@@ -84,20 +86,28 @@ static void prune(struct ticks *t)
 	t->strange = strange;
 }
 
+/* NULL: no memory. */
+static struct ticks_row *add_row(struct ticks *t, pid_t pid)
+{
+	struct ticks_row *row = realloc(t->row, (t->n + 1) * sizeof(*row));
+
+	if (!row)
+		return NULL;
+	t->row = row;
+	row[t->n++] = (struct ticks_row){ .pid = pid };
+	qsort(row, t->n, sizeof(*row), by_pid);
+	return find(row, t->n, pid);
+}
+
 int ticks_known(struct ticks *t, pid_t pid, const struct proc_use *use)
 {
-	struct ticks_row *row = find(t->row, t->n, pid);
+	struct ticks_row *row = find(t->row, t->n, pid) ?: add_row(t, pid);
 
-	if (!row) {
-		row = realloc(t->row, (t->n + 1) * sizeof(*row));
-		if (!row)
-			return -ENOMEM;
-		t->row = row;
-		row[t->n++] = (struct ticks_row){ .pid = pid, .use = *use };
-		qsort(row, t->n, sizeof(*row), by_pid);
-		return 0;
-	}
-	row->use = *use;
+	if (!row)
+		return -ENOMEM;
+	row->unknown = !use;
+	if (use)
+		row->use = *use;
 	return 0;
 }
 
@@ -106,7 +116,8 @@ static struct ticks_row *before(struct ticks *t, const struct ticks_row *row)
 {
 	struct ticks_row *old = find(t->row, t->n, row->pid);
 
-	return old && (row->unread || row->use.begun == old->use.begun) ? old : NULL;
+	return old && (row->unread || old->unknown || row->use.begun == old->use.begun) ? old :
+											  NULL;
 }
 
 /* @old has ended: who waits for it, or for its parent that has ended too, is told of all. */
@@ -129,8 +140,8 @@ static void owe(struct ticks *t, const struct ticks_row *old, struct ticks_row *
 
 static void count(struct ticks *t, const struct ticks_row *old, struct ticks_row *row)
 {
-	const struct proc_use none = { 0 }, *from = old ? &old->use : &none;
-	const struct proc_use *to = &row->use;
+	const struct proc_use none = { 0 }, *to = &row->use;
+	const struct proc_use *from = !old ? &none : old->unknown ? to : &old->use;
 	struct cpu_ticks told = {
 		take(to->children.user - from->children.user, &row->owed.user),
 		take(to->children.kernel - from->children.kernel, &row->owed.kernel)
@@ -153,6 +164,7 @@ void ticks_look(struct ticks *t, struct ticks_row *row, size_t n)
 		const struct ticks_row *old = before(t, &row[i]);
 
 		row[i].owed = old ? old->owed : (struct cpu_ticks){ 0 };
+		row[i].unknown = row[i].unread && old && old->unknown;
 		if (row[i].unread)
 			row[i].use = old ? old->use : (struct proc_use){ 0 };
 	}

@@ -22,7 +22,9 @@
 
 struct ticks_row {
 	pid_t pid;
-	bool unread; /* it has not run since the last look, and @use says nothing */
+	bool unread;  /* it has not run since the last look, or can't be read: no @use */
+	bool unknown; /* what it had used when it became known; the next look that reads it
+		       * finds that */
 	struct proc_use use;
 	struct cpu_ticks owed; /* of what its children had used, this was counted, or is of before */
 	struct cpu_ticks of_children; /* counted of what it was told of them */
@@ -37,10 +39,12 @@ struct ticks {
 
 void ticks_deinit(struct ticks *t);
 
-/* The recording begins: what the last look found is from before. */
+/* The recording begins: what the last look found is from before, and of those that it did not
+ * read, what the next one finds. */
 void ticks_begin(struct ticks *t);
 
-/* What @pid has used by now is from before it was a target. 0 or -ENOMEM. */
+/* What @pid has used by now, @use, is from before it was a target. NULL: it can't be looked at now,
+ * and what the next look finds is. 0 or -ENOMEM. */
 int ticks_known(struct ticks *t, pid_t pid, const struct proc_use *use);
 
 /* @pid has, or had, a child that is no target: what it is told of its children does not count.

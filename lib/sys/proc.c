@@ -305,8 +305,10 @@ void proc_use_each(const pid_t *pids, size_t n, struct proc_use *uses, ssize_t *
 	for (size_t i = 0; i < n; i++) {
 		if (!a)
 			rets[i] = -ENOMEM;
-		else if (rets[i] != -ETIMEDOUT)
-			rets[i] = use_of(rets[i] < 0 ? NULL : fields_of(a[i].text), &uses[i]);
+		else if (rets[i] >= 0)
+			rets[i] = use_of(fields_of(a[i].text), &uses[i]);
+		else if (rets[i] != -ETIMEDOUT && !proc_is_short((int)rets[i]))
+			rets[i] = -ESRCH;
 		if (a)
 			free(a[i].text);
 	}
@@ -317,7 +319,7 @@ int proc_use(pid_t pid, struct proc_use *ret)
 	ssize_t r;
 
 	proc_use_each(&pid, 1, ret, &r);
-	return r < 0 ? -ESRCH : 0;
+	return (int)r;
 }
 
 uint64_t proc_age_ns(pid_t pid)

@@ -177,9 +177,11 @@ struct proc_use {
 	bool memory;	/* as proc_tgid_memory(): it has some, or others have */
 };
 
-int proc_use(pid_t pid, struct proc_use *ret); /* 0 or -ESRCH */
+/* 0; -ESRCH: it has ended; or a code that proc_is_short() knows, or -ETIMEDOUT: it can't be looked
+ * at now. */
+int proc_use(pid_t pid, struct proc_use *ret);
 
-/* The same of each of @n; @rets: also -ETIMEDOUT, it can't be looked at now, or -ENOMEM. */
+/* The same of each of @n. */
 void proc_use_each(const pid_t *pids, size_t n, struct proc_use *uses, ssize_t *rets);
 
 /* Of /proc/TID/status; a set of signals has bit N - 1 for signal N. */

@@ -631,6 +631,7 @@ static void gone(void **state)
 {
 	pid_t pid = fork(), *pids;
 	struct proc_maps m;
+	struct proc_use use;
 	struct rlimit all;
 	char comm[16];
 	bool kernel;
@@ -648,6 +649,7 @@ static void gone(void **state)
 	assert_false(kernel);
 	assert_int_equal(proc_maps_read(&m, pid), -ESRCH);
 	assert_int_equal(proc_tasks(pid, &pids, &n), -ESRCH);
+	assert_int_equal(proc_use(pid, &use), -ESRCH);
 	assert_int_equal(family_list(pid, &pids, &n), -ESRCH);
 	assert_int_equal(proc_comm(pid, pid, comm), -ESRCH);
 	assert_int_equal(proc_tgid(pid), -ESRCH);
@@ -659,6 +661,7 @@ static void gone(void **state)
 	assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &all));
 	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, all.rlim_max }));
 	assert_false(proc_thread_ended(pid, pid)); /* nobody can tell */
+	assert_int_equal(proc_use(getpid(), &use), -EMFILE);
 	assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &all));
 	assert_true(proc_age_ns(pid) == UINT64_MAX);
 }

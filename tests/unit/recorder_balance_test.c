@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -182,18 +184,12 @@ static void children_that_are_no_targets(void **state)
 	assert_true(told_of_child(false) < TICKS / 2);
 }
 
-/* A parent that was told of a child before the recording. */
-static struct recorder *begin_told(struct session *session, struct parent *p)
+/* It was told of its child before the recording. */
+static void start_told_parent(struct parent *p)
 {
-	struct recorder *r;
-
 	start_parent(p);
 	assert_int_equal(write(p->ask[1], "", 1), 1);
 	await(p);
-	r = begin_clock(session, p->pid);
-	r->o.follow = true;
-	recorder_begin_counting(r);
-	return r;
 }
 
 /* From when it starts a child that is no target, nothing that it is told of children counts; what
@@ -201,14 +197,74 @@ static struct recorder *begin_told(struct session *session, struct parent *p)
 static void children_of_before(void **state)
 {
 	struct session session = { 0 };
+	struct recorder *r;
 	struct parent p;
-	struct recorder *r = begin_told(&session, &p);
 
+	start_told_parent(&p);
+	r = begin_clock(&session, p.pid);
+	r->o.follow = true;
+	recorder_begin_counting(r);
 	assert_true(ticks_strange(&r->ticks, p.pid));
 	assert_int_equal(r->ticks.used.user, 0);
 	assert_int_equal(r->ticks.used.kernel, 0);
 	end_clock(r);
 	end_parent(&p);
+}
+
+static void without_descriptors(void (*act)(struct recorder *r), struct recorder *r)
+{
+	struct rlimit all;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, all.rlim_max }), 0);
+	act(r);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+}
+
+/* The target does, and there was no clock before. */
+static void join(struct recorder *r)
+{
+	r->needs_ticks = true;
+	recorder_count_from_now(r, r->tracker.targets.all[0]->pid);
+}
+
+/* The ticks that are counted of a process that has used many before: without descriptors @then, or
+ * if that is NULL @begin, looked at it. @as_child: as of our own child, which is no target. */
+static uint64_t counted_without(void (*begin)(struct recorder *r),
+				void (*then)(struct recorder *r), bool as_child)
+{
+	struct session session = { 0 };
+	struct recorder *r;
+	struct parent p;
+	uint64_t ret;
+
+	start_told_parent(&p);
+	r = begin_clock(&session, as_child ? getpid() : p.pid);
+	r->o.follow = true;
+	r->o.child = as_child;
+	r->o.pids[0] = p.pid;
+	if (then) {
+		begin(r);
+		without_descriptors(then, r);
+	} else {
+		without_descriptors(begin, r);
+	}
+	recorder_note_ticks(r);
+	ret = r->ticks.used.user + r->ticks.used.kernel;
+	end_clock(r);
+	end_parent(&p);
+	return ret;
+}
+
+/* Who can't be looked at for want of descriptors has not ended. */
+static void no_descriptors(void **state)
+{
+	assert_true(counted_without(recorder_begin_counting, NULL, false) < TICKS / 2);
+	assert_true(counted_without(recorder_begin_counting, recorder_note_ticks, false) <
+		    TICKS / 2);
+	assert_true(counted_without(recorder_begin_counting, recorder_note_ticks, true) <
+		    TICKS / 2);
+	assert_true(counted_without(join, NULL, false) < TICKS / 2);
 }
 
 /* Of a clock on CPUs with 10 samples of a ms each, beside a second that the process has used. */
@@ -245,6 +301,7 @@ int main(void)
 		cmocka_unit_test(events_are_read_last),
 		cmocka_unit_test(children_that_are_no_targets),
 		cmocka_unit_test(children_of_before),
+		cmocka_unit_test(no_descriptors),
 		cmocka_unit_test(threads_that_are_named),
 	};
 

@@ -153,6 +153,50 @@ static void who_sleeps_is_not_read(void **state)
 	ticks_deinit(&t);
 }
 
+/* What it had used before the recording is found when it can be read. */
+static void who_can_not_be_read_at_first(void **state)
+{
+	struct ticks t = { 0 };
+
+	LOOK(&t, { A, 0, FIRST }, { D, .unread = true });
+	ticks_begin(&t);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 1 }, { D, .unread = true }), 1);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 1 }, { D, 0, 500, 70, .begun = 3 }), 1);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 1 }, { D, 0, 503, 74, .begun = 3 }), 8);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 1 }, { D, 0, 2, .begun = 9 }), 10);
+	ticks_deinit(&t);
+}
+
+/* Of one that was born meanwhile all counts. */
+static void who_can_not_be_read_later(void **state)
+{
+	struct ticks t;
+
+	begin(&t);
+	assert_int_equal(LOOK(&t, { A, .unread = true }, { B, A, 1001 },
+			      { C, .unread = true }),
+			 1);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST + 3, 5 }, { B, A, 1001 },
+			      { C, B, 20, .begun = 3 }),
+			 29);
+	ticks_deinit(&t);
+}
+
+static void who_joins_and_can_not_be_read(void **state)
+{
+	struct ticks t;
+
+	begin(&t);
+	assert_int_equal(ticks_known(&t, D, NULL), 0);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST }, { B, A, 1000 }, { D, 0, 500, .begun = 3 }), 0);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST }, { B, A, 1000 }, { D, 0, 502, .begun = 3 }), 2);
+	/* Known before as something else: what it used until it can be read does not count. */
+	assert_int_equal(ticks_known(&t, D, NULL), 0);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST }, { B, A, 1000 }, { D, 0, 600, .begun = 3 }), 2);
+	assert_int_equal(LOOK(&t, { A, 0, FIRST }, { B, A, 1000 }, { D, 0, 603, .begun = 3 }), 5);
+	ticks_deinit(&t);
+}
+
 /* What a parent is told of children of which some are no targets does not count, nor what was
  * counted of it before that was known. */
 static void who_has_strange_children(void **state)
@@ -224,6 +268,9 @@ int main(void)
 		cmocka_unit_test(who_joins),
 		cmocka_unit_test(another_of_its_number),
 		cmocka_unit_test(who_sleeps_is_not_read),
+		cmocka_unit_test(who_can_not_be_read_at_first),
+		cmocka_unit_test(who_can_not_be_read_later),
+		cmocka_unit_test(who_joins_and_can_not_be_read),
 		cmocka_unit_test(who_has_strange_children),
 		cmocka_unit_test(who_had_children_before),
 		cmocka_unit_test(many_that_had_strange_children),
