@@ -118,7 +118,7 @@ static int no_command(int argc, char **argv)
 				"there is no command '%s'; to sample that process: "
 				"pysampled -p %s",
 				argv[1], argv[1]);
-	if (*by || program_find(argv[1]) == 0)
+	if (*by || program_find(argv[1], NULL) == 0)
 		return cmd_fail(EXIT_USAGE,
 				"there is no command '%s'; to run that program and sample it: "
 				"pysampled -- %s%s%s",

@@ -147,12 +147,12 @@ static void forward_stop(const struct child *c)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static int cant_run(const char *name, int e)
+static int cant_run(const char *name, int e, const char *why)
 {
 	const char *by = program_python(name);
 
 	return cmd_fail(e == ENOENT ? EXIT_NOT_FOUND : EXIT_CANT_RUN,
-			"can't run '%s': %s%s%s%s", name, strerror(e),
+			"can't run '%s': %s%s%s%s", name, why,
 			*by ? "; a script is pysampled -- " : "", by, *by ? name : "");
 }
 
@@ -168,7 +168,7 @@ static int child_status(const struct child *c, const char *name)
 		if (errno != EINTR)
 			return EXIT_OWN_FAILURE;
 	if (read(c->failed, &e, sizeof(e)) == sizeof(e))
-		return cant_run(name, e);
+		return cant_run(name, e, strerror(e));
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -334,10 +334,11 @@ static int record(struct record_options *o, struct file_helper *files, int argc,
 /* Before the seccomp filter, which children inherit. */
 static int begin_command(struct record_options *o, struct child *child)
 {
-	int r = program_find(o->command[0]);
+	struct err err;
+	int r = program_find(o->command[0], &err);
 
 	if (r < 0)
-		return cant_run(o->command[0], -r);
+		return cant_run(o->command[0], -r, err.text);
 	r = start_child(child, o->command);
 	if (r < 0)
 		return cmd_fail(EXIT_OWN_FAILURE, "can't start a process: %s", strerror(-r));

@@ -124,17 +124,31 @@ def are_kept(home, names):
             equal(file.read(), name, name)
 
 
-@each(command=["pyhton3", "/nonexistent", "/etc/passwd", "script"])
+def without_its_linker():
+    """A program for this machine whose dynamic linker is not there."""
+    with open("/bin/true", "rb") as file:
+        program = file.read()
+    if program.count(b"/ld-") != 1:
+        raise harness.Skip("/bin/true names no dynamic linker")
+    return program.replace(b"/ld-", b"/xx-")
+
+
+@each(command=["pyhton3", "/nonexistent", "/etc/passwd", "script", "windows", "linker"])
 def test_a_command_that_cant_run_touches_no_file(command):
     home = kept("perf.data", "perf.data.old")
-    if command == "script":
-        command = os.path.join(home, "script")
-        with open(command, "w") as file:
-            file.write("#!/nonexistent/interpreter\n")
+    programs = {"script": (lambda: b"#!/nonexistent/interpreter\n", "'/nonexistent/interpreter'"),
+                "windows": (lambda: b"#!/bin/sh\r\n", "\\r"), "linker": (without_its_linker, "/xx-")}
+    about = ""
+    if command in programs:
+        program, about = programs[command]
+        command = os.path.join(home, command)
+        with open(command, "wb") as file:
+            file.write(program())
         os.chmod(command, 0o755)
     before = sorted(os.listdir(home))
     run = harness.pysampled("--", command, home=home)
     equal(run.rc, 126 if command == "/etc/passwd" else 127, "exit status of %s" % run)
+    check(about in run.err and "samples=" not in run.err, "the reason: %s", run)
     are_kept(home, before)
 
 
