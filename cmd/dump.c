@@ -385,11 +385,14 @@ static int dump_scope(struct order *o)
 {
 	const struct note note = { .take = say_note };
 	struct census c;
+	struct err err;
 	int ret = EXIT_DONE, r;
 
 	r = census_take(&c, &o->shows.scope, o->shows.file_helper, NULL);
-	if (r < 0)
-		return cmd_fail(EXIT_FAILED, "can't list the processes: %s", strerror(-r));
+	if (r < 0) {
+		census_failed(r, &err);
+		return cmd_fail(EXIT_FAILED, "%s", err.text);
+	}
 	for (size_t i = 0; i < c.n && !ferror(stdout); i++) {
 		r = dump_row(&c.row[i], o);
 		/* Of a scope it is no failure that one has ended meanwhile. */

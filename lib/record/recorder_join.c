@@ -92,7 +92,7 @@ int recorder_begin_scope(struct recorder *r, struct err *err)
 	if (ret == 0 && !c.n && c.looked && c.denied == c.looked)
 		ret = err_set(err, -EPERM, "%s", census_denied(&c, denied, sizeof(denied)));
 	else if (ret < 0)
-		err_set(err, ret, "can't list the processes: %s", strerror(-ret));
+		census_failed(ret, err);
 	else
 		tell_census(r, &c);
 	census_deinit(&c);

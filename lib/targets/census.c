@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -78,7 +79,7 @@ static int look_at_some(struct census *c, struct probers *crew, const pid_t *pid
 		probes[i] = probe_start(crew, pids[i], now, files, -1);
 	for (size_t i = 0; i < n; i++) {
 		if (!probes[i]) {
-			r = r ? r : -EAGAIN;
+			r = r ? r : -ENOMEM;
 			continue;
 		}
 		await(probes[i], stop);
@@ -106,6 +107,15 @@ int census_take(struct census *c, const struct scope *s, struct file_helper *fil
 	c->looked = n;
 	probers_release(crew);
 	return r;
+}
+
+int census_failed(int code, struct err *err)
+{
+	if (code == -ENOMEM)
+		return err_set(err, code,
+			       "the processes can't be looked at: no thread can be made for that, "
+			       "or memory is out: raise the limit of processes (ulimit -u)");
+	return err_set(err, code, "can't list the processes: %s", strerror(-code));
 }
 
 void census_deinit(struct census *c)

@@ -32,10 +32,13 @@ struct census {
 };
 
 /* Look at all that fit @s now, whose files @files reads, but stop when @stop is asked for. 0,
- * -ENOMEM, -EAGAIN: no thread can be made that looks, or -errno of /proc. */
+ * -ENOMEM, also where no thread can be made that looks, or -errno of /proc. */
 int census_take(struct census *c, const struct scope *s, struct file_helper *files,
 		const struct stop *stop);
 void census_deinit(struct census *c);
+
+/* The sentence about such a @code, which is returned. */
+int census_failed(int code, struct err *err);
 
 /* How many are not known to run Python or not. */
 static inline size_t census_left_out(const struct census *c)

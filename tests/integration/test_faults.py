@@ -248,3 +248,12 @@ def test_no_thread_that_looks_is_told_as_such(py, command):
     target = Target(py, "groundtruth.py")
     ran = run(Fault("thread", 1, True), target, command, harness.folder())
     check("no thread can be made" in ran.err and "ulimit -u" in ran.err, "the reason: %s", ran)
+
+
+@each(command=[("-a", "-d", BRIEF_S, "-o", "a.folded"), ("dump", "-a")])
+def test_no_thread_that_looks_at_all_is_told_as_such(command):
+    """Not as if no process were there."""
+    harness.need_no_asan("calls fail by a malloc() of its own")
+    wrapper = ["env", "FAULTS=" + Fault("thread", 1, True).path, "LD_PRELOAD=" + LIBRARY]
+    ran = harness.pysampled(*command, home=harness.folder(), wrapper=wrapper, limit=40).ok(1)
+    check("no thread can be made" in ran.err and "ulimit -u" in ran.err, "the reason: %s", ran)
