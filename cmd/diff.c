@@ -160,7 +160,7 @@ static void print_pair(const struct diff *d, const struct pair *p)
 {
 	char where[PATH_MAX + 32] = "", room[CMD_SHORT];
 
-	if (*p->file && d->o->by == TALLY_LINE)
+	if (*p->file && p->line)
 		snprintf(where, sizeof(where), " (%s:%d)", p->file, p->line);
 	else if (*p->file)
 		snprintf(where, sizeof(where), " (%s)", p->file);

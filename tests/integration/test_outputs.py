@@ -868,6 +868,15 @@ def test_a_diff_shows_no_change_where_there_is_none():
     equal(len(rows("a.folded", "b.folded", "-n", 0)[0]), 4, "all rows")
 
 
+def test_a_diff_shows_no_line_where_none_is_known():
+    home = harness.folder()
+    for name, n in ("a.folded", 3), ("b.folded", 5):
+        with open(os.path.join(home, name), "w") as file:
+            file.write("main (x.py:7);search (x.py) %d\nmain (x.py:7) 2\n" % n)
+    out = pysampled("diff", "a.folded", "b.folded", "--by", "line", home=home).ok().out
+    check("search (x.py)\n" in out and "main (x.py:7)\n" in out, "lines: %s", out)
+
+
 def test_a_diff_tells_what_may_stand_twice():
     """A file has a longer short name where another one of its name was sampled, too."""
     home = harness.folder()
