@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
+#include "capture/capture.h"
 #include "elf/file_helper.h"
 #include "events/event_resolve.h"
 #include "sys/harden.h"
@@ -228,7 +229,7 @@ static void outlast_stops(const struct session *session, const struct child *c)
 {
 	static const int sigs[] = { SIGTSTP, SIGTTIN, SIGTTOU };
 
-	if (c->pid || strcmp(session->capture, "stop") != 0)
+	if (c->pid || !capture_named(session->capture)->traces)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
 		signal(sigs[i], SIG_IGN);
@@ -306,11 +307,10 @@ static int record(struct record_options *o, struct file_helper *files, int argc,
 		.stats = &stats,
 	};
 	struct recorder *rec;
-	bool may_trace = !strcmp(o->rec.capture, "auto") || !strcmp(o->rec.capture, "stop");
 	struct err err;
 	struct srcline *lines = o->native_lines ? srcline_start(o->debuginfod) : NULL;
-	int r = harden_process(HARDEN_RECORD | (may_trace ? HARDEN_TRACER : 0), child->pid,
-			       &err);
+	unsigned tracer = capture_may_trace(o->rec.capture) ? HARDEN_TRACER : 0;
+	int r = harden_process(HARDEN_RECORD | tracer, child->pid, &err);
 
 	if (r < 0)
 		return cmd_fail(EXIT_FAILED, "%s", err.text);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/stats.h"
+#include "capture/capture.h"
 #include "perf_event.h"
 #include "targets/target_cgroup.h"
 #include "elf/file_helper.h"
@@ -295,7 +296,8 @@ enum { MANY = 100, FAST_HZ = 1000, SOME = 20 };
 static void print_real_time(const struct record_options *o, const struct session *session,
 			    uint64_t late, uint64_t all)
 {
-	bool some = late > SOME && late > all / 50 && !strcmp(session->capture, "preempt");
+	bool some = late > SOME && late > all / 50 &&
+		    capture_named(session->capture)->on_one_cpu;
 	pid_t tid = 0;
 
 	for (size_t i = 0; some && !tid && i < o->rec.n_pids; i++)
@@ -313,7 +315,7 @@ static void print_main_reason(const struct session *session, uint64_t n, uint64_
 	const struct perf_event_attr *a = &session->events[0].attr;
 	const char *reason = main_reason(session->stats, kind);
 
-	if (n <= MANY || n <= all / 2 || !reason || !strcmp(session->capture, "async"))
+	if (n <= MANY || n <= all / 2 || !reason || !capture_named(session->capture)->holds)
 		return;
 	cmd_say("%" PRIu64 " of %" PRIu64 " samples are %.4s, most because %s", n, all, kind,
 		reason);

@@ -21,6 +21,25 @@ const struct capture_ops *const captures[] = {
 };
 #undef X
 
+const struct capture_ops *capture_named(const char *name)
+{
+	size_t i = 0;
+
+	while (captures[i] && strcmp(name, captures[i]->name) != 0)
+		i++;
+	return captures[i];
+}
+
+bool capture_may_trace(const char *name)
+{
+	const struct capture_ops *named = capture_named(name);
+	bool any = false;
+
+	for (size_t i = 0; captures[i]; i++)
+		any |= captures[i]->traces;
+	return named ? named->traces : any;
+}
+
 static int no_such_capture(const char *name, struct err *err)
 {
 	char list[200] = "auto";
@@ -36,12 +55,13 @@ static int no_such_capture(const char *name, struct err *err)
 static int pick_named(const char *name, struct capture_want want,
 		      const struct capture_ops **ret, struct err *err)
 {
+	const struct capture_ops *named = capture_named(name);
+
 	want.named = true;
-	for (size_t i = 0; captures[i]; i++)
-		if (!strcmp(name, captures[i]->name)) {
-			*ret = captures[i];
-			return captures[i]->possible(&want, err);
-		}
+	if (named) {
+		*ret = named;
+		return named->possible(&want, err);
+	}
 	if (!strcmp(name, "bpf"))
 		return err_set(err, -EINVAL, "--capture %s is not built into this version",
 			       name);

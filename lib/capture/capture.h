@@ -106,6 +106,9 @@ struct capture_ops {
 	bool fixed_cpus;	/* no CPU can be added after the beginning */
 	bool finds_threads;	/* sees new threads itself: readers need not tell of them */
 	bool sees_registers;	/* sees the held thread's registers: needs no witness */
+	bool traces;		/* by ptrace(2): a stop of ours would be the targets', too */
+	bool holds;		/* threads; without it few stacks can be exact */
+	bool on_one_cpu;	/* it holds them on the CPU of the sample only */
 	bool prompt; /* a reader runs on its CPU as soon as a sample wakes it there */
 
 	/* Control thread: can it work here? 0, or -errno with a sentence that says what is
@@ -169,6 +172,12 @@ bool capture_comes_back_never(const struct hold *h);
 
 /* Best first, NULL-terminated. */
 extern const struct capture_ops *const captures[];
+
+/* The one of this name, or NULL. */
+const struct capture_ops *capture_named(const char *name);
+
+/* May the one that capture_pick() takes for @name trace the targets? */
+bool capture_may_trace(const char *name);
 
 /* @name ("auto" picks the first possible one) into *@ret. *@why says why not a
  * better one, "" if it is the best. 0; -EINVAL no such capture; or what

@@ -299,6 +299,28 @@ static void stack_bytes(void **state)
 	}
 }
 
+/* Who has the tracer open its events is let use ptrace(2), by its name and by "auto". Who holds
+ * threads does not judge as if nobody did. */
+static void what_names_do_not_tell(void **state)
+{
+	bool any = false;
+
+	(void)state;
+	for (size_t i = 0; captures[i]; i++) {
+		bool tracer = captures[i]->attach != capture_attach_here;
+
+		assert_ptr_equal(captures[i], capture_named(captures[i]->name));
+		assert_int_equal(tracer, captures[i]->traces);
+		assert_int_equal(tracer, capture_may_trace(captures[i]->name));
+		assert_int_equal(captures[i]->judge != capture_judge_unheld,
+				 captures[i]->holds);
+		any |= tracer;
+	}
+	assert_true(any);
+	assert_true(capture_may_trace("auto"));
+	assert_null(capture_named("auto"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +334,7 @@ int main(void)
 		cmocka_unit_test(pick_what_is_impossible),
 		cmocka_unit_test(pick_errors),
 		cmocka_unit_test(stack_bytes),
+		cmocka_unit_test(what_names_do_not_tell),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
