@@ -162,7 +162,7 @@ TABLES = {"tools/coverage": ("COVERAGE.md", of_coverage), "tools/accuracy": ("AC
           "tests/envs/run.py --scale": ("PERFORMANCE.md", of_guests),
           "tests/envs/run.py --truth": ("ACCURACY.md", of_truth)}
 EXPLAINING = {"| test | what |", "| program | what is hard about it |", "| | |",  # tables without figures, and one whose command stands above it
-              "| for | calls | which |", "| part | what | when it is used up |"}
+              "| part | what | when it is used up |"}
 
 
 def blocks(name):
