@@ -40,6 +40,7 @@ struct search {
 	uint64_t until_ns;
 	size_t looked; /* objects */
 	bool strange;  /* greenlets of another layout */
+	bool over;     /* there is no more time or room */
 	struct {
 		raddr type; /* 0: none is kept; nothing is of that type */
 		enum is is;
@@ -90,20 +91,21 @@ static enum is judge(struct search *s, raddr type)
 
 /* --- the lists --- */
 
-static void add(struct pygreenlets *g, raddr at)
+/* False: there is no room. */
+static bool add(struct pygreenlets *g, raddr at)
 {
 	if (g->n == PYGREENLETS_MAX ||
 	    !array_reserve(&g->at, &g->cap, g->n + 1, sizeof(*g->at)))
-		g->cut = true;
-	else
-		g->at[g->n++] = at;
+		return false;
+	g->at[g->n++] = at;
+	return true;
 }
 
 static void look_at(struct search *s, raddr object, raddr type)
 {
 	switch (judge(s, type)) {
 	case YES:
-		add(s->ret, object);
+		s->over = !add(s->ret, object);
 		break;
 	case STRANGE:
 		s->strange = true;
@@ -116,16 +118,15 @@ static void look_at(struct search *s, raddr object, raddr type)
 /* There is time for more, and room. */
 static bool goes_on(struct search *s)
 {
-	bool on = s->looked++ < PYGREENLETS_OBJECTS && !s->ret->cut;
-
-	if (on && s->looked % PIECE == 0)
-		on = now_ns() < s->until_ns;
-	s->ret->cut = s->ret->cut || !on;
-	return on;
+	s->over = s->over || s->looked++ >= PYGREENLETS_OBJECTS;
+	if (!s->over && s->looked % PIECE == 0)
+		s->over = now_ns() >= s->until_ns;
+	s->ret->cut = s->ret->cut || s->over;
+	return !s->over;
 }
 
-/* One that is changed meanwhile leads somewhere else: what was met counts, the rest is
- * missing. */
+/* One that is changed meanwhile leads somewhere else: what was met counts, the rest of
+ * the list is missing. */
 static void read_list(struct search *s, raddr head)
 {
 	uint32_t type = GC_HEAD / 8 + pyoff_get(s->l->object.type) / 8;
