@@ -118,6 +118,8 @@ static bool print(struct printing *p, const struct pyproc *proc)
 	r = pygreenlets_find(&p->pages.base, l, proc->runtime, p->until_ns, &g);
 	if (r == 0)
 		look_at_all(p, &g);
+	if (r == -ENODATA)
+		page_say(&p->page, proc->pid, "greenlets of this CPython can't be read");
 	if (r == -ENOTSUP)
 		page_say(&p->page, proc->pid, "greenlets of this version of greenlet can't be read");
 	if (r == 0 && (g.cut || p->late || p->strange)) {

@@ -249,6 +249,7 @@ SLOTS = [
     ("runtime_state", [("RUNTIME_FINALIZING", "finalizing", 13), ("RUNTIME_HEAD", "interpreters_head", 13)]),
     ("interpreter_state", [
         ("INTERP_SIZE", "size", 13), ("INTERP_ID", "id", 13), ("INTERP_NEXT", "next", 13), ("INTERP_THREADS", "threads_head", 13),
+        ("INTERP_GC", "gc", 13),
         ("INTERP_MODULES", "imports_modules", 13), ("INTERP_GIL", "ceval_gil", 13), ("GIL", "gil_runtime_state", 13),
         ("GIL_LOCKED", "gil_runtime_state_locked", 13), ("GIL_HOLDER", "gil_runtime_state_holder", 13)]),
     ("thread_state", [
@@ -269,6 +270,7 @@ SLOTS = [
     ("unicode_object", [
         ("STR_STATE", "state", 13), ("STR_LENGTH", "length", 13), ("STR_ASCII", "asciiobject_size", 13),
         ("STR_COMPACT", "compactunicodeobject_size", 15)]),
+    ("gc", [("GC_SIZE", "size", 13), ("GC_COLLECTING", "collecting", 13)]),
 ]
 
 

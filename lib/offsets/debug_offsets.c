@@ -17,6 +17,7 @@ enum slot {
 	INTERP_ID,
 	INTERP_NEXT,
 	INTERP_THREADS,
+	INTERP_GC,
 	INTERP_MODULES,
 	INTERP_GIL,
 	GIL,
@@ -57,6 +58,8 @@ enum slot {
 	STR_LENGTH,
 	STR_ASCII,
 	STR_COMPACT,
+	GC_SIZE,
+	GC_COLLECTING,
 	SLOT_N,
 };
 
@@ -71,7 +74,7 @@ static const struct minor minors[] = { {
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
-		[INTERP_MODULES] = 88,
+		[INTERP_GC] = 80, [INTERP_MODULES] = 88,
 		[INTERP_GIL] = 112, [GIL] = 120, [GIL_LOCKED] = 136, [GIL_HOLDER] = 144,
 		[TSTATE_SIZE] = 152, [TSTATE_PREV] = 160, [TSTATE_NEXT] = 168,
 		[TSTATE_INTERP] = 176, [TSTATE_FRAME] = 184,
@@ -86,13 +89,14 @@ static const struct minor minors[] = { {
 		[OBJECT_TYPE] = 360, [TYPE_NAME] = 376, [TYPE_FLAGS] = 392,
 		[BYTES_SIZE] = 520, [BYTES_DATA] = 528,
 		[STR_STATE] = 544, [STR_LENGTH] = 552, [STR_ASCII] = 560,
+		[GC_SIZE] = 568, [GC_COLLECTING] = 576,
 	},
 }, {
 	.version = 0x030e,
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
-		[INTERP_MODULES] = 96,
+		[INTERP_GC] = 88, [INTERP_MODULES] = 96,
 		[INTERP_GIL] = 120, [GIL] = 128, [GIL_LOCKED] = 144, [GIL_HOLDER] = 152,
 		[TSTATE_SIZE] = 176, [TSTATE_PREV] = 184, [TSTATE_NEXT] = 192,
 		[TSTATE_INTERP] = 200, [TSTATE_FRAME] = 208,
@@ -108,13 +112,14 @@ static const struct minor minors[] = { {
 		[OBJECT_TYPE] = 408, [TYPE_NAME] = 424, [TYPE_FLAGS] = 440,
 		[BYTES_SIZE] = 600, [BYTES_DATA] = 608,
 		[STR_STATE] = 624, [STR_LENGTH] = 632, [STR_ASCII] = 640,
+		[GC_SIZE] = 648, [GC_COLLECTING] = 656,
 	},
 }, {
 	.version = 0x030f,
 	.at = {
 		[RUNTIME_FINALIZING] = 32, [RUNTIME_HEAD] = 40,
 		[INTERP_SIZE] = 48, [INTERP_ID] = 56, [INTERP_NEXT] = 64, [INTERP_THREADS] = 72,
-		[INTERP_MODULES] = 96,
+		[INTERP_GC] = 88, [INTERP_MODULES] = 96,
 		[INTERP_GIL] = 120, [GIL] = 128, [GIL_LOCKED] = 144, [GIL_HOLDER] = 152,
 		[TSTATE_SIZE] = 176, [TSTATE_PREV] = 184, [TSTATE_NEXT] = 192,
 		[TSTATE_INTERP] = 200, [TSTATE_FRAME] = 208, [TSTATE_BASE_FRAME] = 216,
@@ -131,6 +136,7 @@ static const struct minor minors[] = { {
 		[BYTES_SIZE] = 696, [BYTES_DATA] = 704,
 		[STR_STATE] = 720, [STR_LENGTH] = 728, [STR_ASCII] = 736,
 		[STR_COMPACT] = 744,
+		[GC_SIZE] = 752, [GC_COLLECTING] = 760,
 	},
 } };
 
@@ -338,6 +344,25 @@ int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 	if (r < 0)
 		return r;
 	*ret = l;
+	return 0;
+}
+
+int debug_offsets_gc(struct bytes raw, struct gc_told *ret)
+{
+	const struct minor *minor;
+	uint32_t version, v[SLOT_N];
+	bool free_threaded;
+	int r = debug_offsets_version(raw, &version, &free_threaded);
+
+	if (r < 0)
+		return r;
+	minor = minor_find(version >> 16);
+	if (!minor || load_slots(raw, minor, v, NULL) < 0)
+		return -EBADMSG;
+	if (v[INTERP_GC] % 8 || v[INTERP_GC] > v[INTERP_SIZE] ||
+	    v[GC_SIZE] > v[INTERP_SIZE] - v[INTERP_GC])
+		return -EBADMSG;
+	*ret = (struct gc_told){ v[INTERP_GC], v[GC_SIZE], v[GC_COLLECTING] };
 	return 0;
 }
 

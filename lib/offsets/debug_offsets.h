@@ -24,6 +24,15 @@ int debug_offsets_version(struct bytes raw, uint32_t *version, bool *free_thread
 int debug_offsets_parse(struct bytes raw, const struct pylayout *meanings,
 			struct pylayout *ret, struct err *err);
 
+/* The garbage collector's state in an interpreter: where it lies, its size, and where in it is
+ * told whether it collects. */
+struct gc_told {
+	uint32_t at, size, collecting;
+};
+
+/* 0; -ENOENT no cookie; -EBADMSG another version, or implausible. */
+int debug_offsets_gc(struct bytes raw, struct gc_told *ret);
+
 /* Does @raw, the start of another _PyRuntime, tell the layout @l? True where versions like its
  * own tell nothing. */
 bool debug_offsets_agree(struct bytes raw, const struct pylayout *l);

@@ -67,15 +67,18 @@ static const struct genlayout gens[] = {
 };
 /* clang-format on */
 
-/* The runtime's or interpreter's gc, of debug info, and 24 bytes: 3.13.0's is told by the
- * process, too, and lies elsewhere if an interpreter is of another size. */
+/* The runtime's or interpreter's gc, of debug info, and 24 bytes; from 3.13 on of headers. The
+ * first one of 3.14 collects in increments (3.14.0 to 3.14.4), the second in generations. */
 static const struct gclayout gcs[] = {
-	{ .version = 0x0308, .of_runtime = true, .generations = 344 + 24 },
-	{ .version = 0x0309, .generations = 616 + 24 },
-	{ .version = 0x030a, .generations = 616 + 24 },
-	{ .version = 0x030b, .generations = 648 + 24 },
-	{ .version = 0x030c, .generations = 112 + 24 },
-	{ .version = 0x030d, .generations = 7400 + 24 },
+	{ .version = 0x0308, .of_runtime = true, .lists = 344 + 24 },
+	{ .version = 0x0309, .lists = 616 + 24 },
+	{ .version = 0x030a, .lists = 616 + 24 },
+	{ .version = 0x030b, .lists = 648 + 24 },
+	{ .version = 0x030c, .lists = 112 + 24 },
+	{ .version = 0x030d, .size = 240, .collecting = 200, .lists = 24 },
+	{ .version = 0x030e, .size = 240, .collecting = 192, .lists = 24 },
+	{ .version = 0x030e, .size = 264, .collecting = 192, .lists = 24 },
+	{ .version = 0x030f, .size = 176, .collecting = 112, .lists = 8 },
 };
 
 #define FITS(row, l)                                                                   \
@@ -115,10 +118,19 @@ const struct awaiterlayout *awaiterlayout_find(const struct pylayout *l)
 	return NULL;
 }
 
-const struct gclayout *gclayout_find(uint16_t version)
+bool gclayout_known(uint16_t version)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(gcs); i++)
 		if (gcs[i].version == version)
+			return true;
+	return false;
+}
+
+const struct gclayout *gclayout_find(uint16_t version, uint32_t size, uint32_t collecting)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(gcs); i++)
+		if (gcs[i].version == version && gcs[i].size == size &&
+		    gcs[i].collecting == collecting)
 			return &gcs[i];
 	return NULL;
 }

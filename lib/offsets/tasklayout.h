@@ -55,11 +55,15 @@ struct genlayout {
 	uint8_t above; /* values above the one that is awaited */
 };
 
-/* Where the lists of the garbage collector begin: three generations, of 24 bytes each. */
+/* Where the lists of the garbage collector begin: three, of 24 bytes each. They are its
+ * generations, or in 3.14.0 to 3.14.4 the young objects and the two halves of the old ones. */
 struct gclayout {
 	uint16_t version;
 	bool of_runtime; /* else of each interpreter */
-	uint16_t generations;
+	/* The collector's state is in there, as the process tells, which tells these two of it,
+	 * too (struct gc_told). 0: it tells nothing. */
+	uint16_t size, collecting;
+	uint16_t lists; /* in the state where it is told, else in what holds it */
 };
 
 /* The row of @l's version and kind of build, or NULL. */
@@ -68,6 +72,9 @@ const struct tasklayout *tasklayout_find(const struct pylayout *l, uint64_t size
 const struct tasklayout *tasklayout_of_lists(const struct pylayout *l);
 const struct genlayout *genlayout_find(const struct pylayout *l);
 const struct awaiterlayout *awaiterlayout_find(const struct pylayout *l);
-const struct gclayout *gclayout_find(uint16_t version);
+/* True: there is a row of this version. */
+bool gclayout_known(uint16_t version);
+/* The row of a state of which this is told, 0 and 0 where nothing is, or NULL. */
+const struct gclayout *gclayout_find(uint16_t version, uint32_t size, uint32_t collecting);
 
 #endif

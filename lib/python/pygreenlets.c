@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/base.h"
 #include "base/clock.h"
+#include "offsets/debug_offsets.h"
 #include "offsets/tasklayout.h"
 #include "python/pydict.h"
 #include "python/pynames.h"
@@ -18,8 +19,8 @@
 enum {
 	GC_HEAD =
 		16, /* before each object: next, previous; the lowest bits mean other things */
-	GENERATIONS = 3,
-	GENERATION_BYTES = 24,
+	LISTS = 3,
+	LIST_BYTES = 24,
 	PTR_BITS = 7,
 	TYPES = 1024, /* power of two; entries that collide are replaced */
 	/* From greenlet 2 on: a weak reference list, a dict, and what it keeps elsewhere. */
@@ -55,7 +56,7 @@ void pygreenlets_deinit(struct pygreenlets *g)
 
 bool pygreenlets_known(const struct pylayout *l)
 {
-	return !l->free_threaded && pynames_known(l) && gclayout_find(l->version);
+	return !l->free_threaded && pynames_known(l) && gclayout_known(l->version);
 }
 
 /* --- is it one? --- */
@@ -126,28 +127,29 @@ static bool goes_on(struct search *s)
 }
 
 /* One that is changed meanwhile leads somewhere else: what was met counts, the rest of
- * the list is missing. */
-static void read_list(struct search *s, raddr head)
+ * the list is missing. False: not even the head's links lead back to it. */
+static bool read_list(struct search *s, raddr head)
 {
 	uint32_t type = GC_HEAD / 8 + pyoff_get(s->l->object.type) / 8;
 	uint64_t node[8]; /* next, previous, and the object's head */
 	raddr at = head, before;
 	size_t n = 8 * ((size_t)type + 1);
 
-	if (n > sizeof(node) || rmem_read(s->m, head, node, 16) < 0) {
-		s->ret->cut = true;
-		return;
-	}
+	if (n > sizeof(node) || rmem_read(s->m, head, node, 16) < 0)
+		return false;
+	if (node[0] == head)
+		return node[1] == head;
 	while ((node[0] & ~(uint64_t)PTR_BITS) != head && goes_on(s)) {
 		before = at;
 		at = node[0] & ~(uint64_t)PTR_BITS;
 		if (rmem_read(s->m, at, node, n) < 0 ||
 		    (node[1] & ~(uint64_t)PTR_BITS) != before) {
 			s->ret->cut = true;
-			return;
+			return before != head;
 		}
 		look_at(s, at + GC_HEAD, node[type]);
 	}
+	return true;
 }
 
 static int compare(const void *a, const void *b)
@@ -170,18 +172,35 @@ static void put_in_order(struct pygreenlets *g)
 	g->n = n;
 }
 
+/* Where the lists of the interpreter at @interp begin; 0: nobody knows. */
+static raddr lists_of(struct search *s, raddr runtime, raddr interp)
+{
+	const struct gclayout *gc = gclayout_find(s->l->version, 0, 0);
+	unsigned char raw[DEBUG_OFFSETS_MAX];
+	struct gc_told told = { 0 };
+
+	if (!gc && rmem_read(s->m, runtime, raw, sizeof(raw)) == 0 &&
+	    debug_offsets_gc((struct bytes){ raw, sizeof(raw) }, &told) == 0)
+		gc = gclayout_find(s->l->version, told.size, told.collecting);
+	return gc ? (gc->of_runtime ? runtime : interp) + told.at + gc->lists : 0;
+}
+
+/* While it collects, one of the lists may lead elsewhere from its head on. */
 static int read_interp(struct search *s, raddr runtime, raddr interp)
 {
-	const struct gclayout *gc = gclayout_find(s->l->version);
 	struct pydict d;
 	int r = pydict_of_module(s->m, s->l, interp, "greenlet._greenlet", &d);
+	raddr lists;
+	int good = 0;
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	for (int i = 0; i < GENERATIONS; i++)
-		read_list(s, (gc->of_runtime ? runtime : interp) + gc->generations +
-				     (raddr)i * GENERATION_BYTES);
-	return 0;
+	lists = lists_of(s, runtime, interp);
+	for (int i = 0; lists && i < LISTS; i++)
+		good += read_list(s, lists + (raddr)i * LIST_BYTES);
+	if (good < LISTS)
+		s->ret->cut = true;
+	return good ? 0 : -ENODATA;
 }
 
 int pygreenlets_find(struct rmem *m, const struct pylayout *l, raddr runtime,

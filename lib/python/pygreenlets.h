@@ -3,7 +3,8 @@
  * pygreenlets - the greenlets of a Python process that are parked: no thread runs them.
  *
  * No list has them, so the lists of the garbage collector are gone through, of which each
- * node must lead back to the one before. An object is a greenlet if its type is, or derives
+ * node must lead back to the one before. From 3.13 on the process tells where its collector is,
+ * and how large, by which its lists are known. An object is a greenlet if its type is, or derives
  * from, greenlet.greenlet; it is parked if what it keeps has a frame object among its words.
  * For a thread of ours that may wait, of a process that runs meanwhile.
  */
@@ -26,11 +27,12 @@ struct pygreenlets {
 
 void pygreenlets_deinit(struct pygreenlets *g);
 
-/* True: they can be found in this build. */
+/* True: they can be found in builds like this one. */
 bool pygreenlets_known(const struct pylayout *l);
 
 /* All of all interpreters. 0; -ENOTSUP: this greenlet is laid out in a way that is not known;
- * or a read error. @m keeps pages; what was there is forgotten. */
+ * -ENODATA: so is the garbage collector; or a read error. @m keeps pages; what was there is
+ * forgotten. */
 int pygreenlets_find(struct rmem *m, const struct pylayout *l, raddr runtime,
 		     uint64_t until_ns, struct pygreenlets *ret);
 

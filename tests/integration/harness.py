@@ -19,6 +19,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import sysconfig
 import tempfile
 import time
@@ -757,13 +758,24 @@ def venv(py, *packages):
         return python
 
 
+def wheels(py, path, packages):
+    """A CPython in a chroot has no pip: ours fetches what was compiled for it, and a script has it find that. What is to be run."""
+    version, arch, site = py.minor(), os.uname().machine, os.path.join(path, "site")
+    platforms = ["--platform=manylinux%s_%s" % (libc, arch) for libc in ("2014", "_2_17", "_2_24", "_2_28")]
+    os.makedirs(os.path.join(path, "bin"))
+    write(os.path.join(path, "bin", "python3"), '#!/bin/sh\nPYTHONPATH="%s:$PYTHONPATH" exec "%s" "$@"\n' % (site, py.need()))
+    os.chmod(os.path.join(path, "bin", "python3"), 0o755)
+    return [[sys.executable, "-m", "pip", "install", "-q", "--target", site, "--python-version", version, "--implementation=cp",
+             "--abi=cp" + version.replace(".", ""), "--only-binary=:all:", *platforms, *packages]]
+
+
 def made_venv(py, path, packages):
     python = os.path.join(path, "bin", "python3")
     done = os.path.join(path, "complete")
     if not os.path.exists(done):
         shutil.rmtree(path, ignore_errors=True)
         steps = [py.command() + ["-m", "venv", path], [python, "-m", "pip", "install", "-q", "--prefer-binary"] + list(packages)]
-        for step in steps:
+        for step in wheels(py, path, packages) if py.tag in MATRIX_DEBIANS else steps:
             try:
                 made = subprocess.run(step, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                       text=True, timeout=1200, env=plain_env(PIP_DISABLE_PIP_VERSION_CHECK="1"))

@@ -11,7 +11,7 @@ BESIDE = True
 def pythons():
     """Which greenlet is there for; older ones and gevent take a minute each to install."""
     return [py for py in harness.wanted_pythons() + (harness.older_pythons() if harness.every_pair() else [])
-            if py.tag not in harness.MATRIX_PYTHONS and py.tag.rpartition("n")[2].startswith(("3.8", "3.9", "3.1"))]
+            if not py.is_free_threaded() and py.tag.rpartition("n")[2].startswith(("3.8", "3.9", "3.1"))]
 
 
 def target(py, how):

@@ -60,6 +60,51 @@ static void told_equals_table(void **state)
 	equals_table(RAW(offsets_3_15_2t), pylayout_find_free_threaded(0x030f));
 }
 
+static void collector_is_told(void **state)
+{
+	const struct {
+		struct bytes raw;
+		struct gc_told want;
+	} rows[] = {
+		{ RAW(offsets_3_13_0), { 7400, 240, 200 } },
+		{ RAW(offsets_3_14_10), { 7408, 264, 192 } },
+		{ RAW(offsets_3_15_2), { 7400, 176, 112 } },
+	};
+	struct gc_told told;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct bytes cut = rows[i].raw;
+
+		assert_int_equal(debug_offsets_gc(cut, &told), 0);
+		assert_memory_equal(&told, &rows[i].want, sizeof(told));
+		cut.n = 600;
+		assert_int_equal(debug_offsets_gc(cut, &told), i ? -EBADMSG : 0);
+		cut.n = 16;
+		assert_int_equal(debug_offsets_gc(cut, &told), -ENOENT);
+	}
+}
+
+/* It lies in the interpreter, to its last byte. */
+static void collector_is_inside(void **state)
+{
+	uint64_t words[ARRAY_SIZE(offsets_3_13_0)];
+	struct gc_told told;
+
+	memcpy(words, offsets_3_13_0, sizeof(words));
+	words[10] = words[6] - 240;
+	assert_int_equal(debug_offsets_gc(RAW(words), &told), 0);
+	assert_int_equal(told.at, words[6] - 240);
+	words[10] += 8;
+	assert_int_equal(debug_offsets_gc(RAW(words), &told), -EBADMSG);
+	words[10] = words[6] + 8;
+	assert_int_equal(debug_offsets_gc(RAW(words), &told), -EBADMSG);
+	words[10] = 7404;
+	assert_int_equal(debug_offsets_gc(RAW(words), &told), -EBADMSG);
+	words[10] = 7400;
+	words[1] = 0x030c0000;
+	assert_int_equal(debug_offsets_gc(RAW(words), &told), -EBADMSG);
+}
+
 static void another_layout_does_not_agree(void **state)
 {
 	const struct pylayout *l = pylayout_find(0x030d);
@@ -248,6 +293,8 @@ int main(void)
 		cmocka_unit_test(told_equals_table),
 		cmocka_unit_test(another_layout_does_not_agree),
 		cmocka_unit_test(free_threaded_differs),
+		cmocka_unit_test(collector_is_told),
+		cmocka_unit_test(collector_is_inside),
 		cmocka_unit_test(another_interpreter_state_has_no_count_of_codes),
 		cmocka_unit_test(other_kind_is_refused),
 		cmocka_unit_test(a_moved_gil_is_as_told),

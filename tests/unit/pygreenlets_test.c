@@ -6,27 +6,63 @@
 #include <stdlib.h>
 
 #include "unit.h"
+#include "offsets/debug_offsets.h"
 #include "python/pygreenlets.h"
 #include "damage.h"
+#include "debug_offsets_fixtures.h"
 #include "pytasks_made.h"
 
 enum {
 	KEPT = 256,   /* bytes of what a greenlet keeps elsewhere */
 	MANY = 5000,  /* objects, more than are looked at before the clock is */
 	DEEPEST = 16, /* bases of a type that are looked at */
+	/* Words of _Py_DebugOffsets, in 3.14. */
+	INTERP_SIZE_3_14 = 6,
+	GC_3_14 = 11,
+	GC_SIZE_3_14 = 81,
+	GC_COLLECTING_3_14,
+};
+
+/* What is known of a version's collector. From 3.13 on its process tells. */
+struct build {
+	uint16_t version;
+	bool of_runtime;
+	uint16_t lists; /* from the runtime or interpreter on */
+	const uint64_t *told;
+	size_t n;
+	uint64_t gc_size; /* told instead, where it is not 0 */
+};
+
+#define TOLD(words) .told = (words), .n = sizeof(words)
+
+static const struct build builds[] = {
+	{ .version = 0x0308, .of_runtime = true, .lists = 368 },
+	{ .version = 0x0309, .lists = 640 },
+	{ .version = 0x030a, .lists = 640 },
+	{ .version = 0x030b, .lists = 672 },
+	{ .version = 0x030c, .lists = 136 },
+	{ .version = 0x030d, .lists = 7424, TOLD(offsets_3_13_0) },
+	{ .version = 0x030e, .lists = 7432, TOLD(offsets_3_14_10) },
+	{ .version = 0x030e, .lists = 7432, TOLD(offsets_3_14_10), .gc_size = 240 },
+	{ .version = 0x030f, .lists = 7408, TOLD(offsets_3_15_2) },
 };
 
 struct fix {
 	struct made m;
+	const struct build *build;
 	raddr interp, greenlet, frame; /* types */
 };
 
-/* The list of generation @i, of the first interpreter or the runtime. */
+/* The @i-th list, of an interpreter or the runtime. */
 static raddr list_of(const struct fix *f, raddr interp, int i)
 {
-	const struct gclayout *gc = gclayout_find(f->m.w->l.version);
+	return (f->build->of_runtime ? f->m.w->runtime : interp) + f->build->lists +
+	       24u * (raddr)i;
+}
 
-	return (gc->of_runtime ? f->m.w->runtime : interp) + gc->generations + 24u * (raddr)i;
+static void tell(struct fix *f, size_t word, uint64_t v)
+{
+	put(f->m.w, f->m.w->runtime + 8 * word, v, 8);
 }
 
 static void make_lists_of(struct fix *f, raddr interp)
@@ -44,12 +80,26 @@ static void import_greenlet(struct fix *f, raddr interp, const char *name)
 	import(&f->m, interp, name, a_module(&f->m, dict));
 }
 
-static void fix_init(struct fix *f, size_t version)
+static size_t index_of(uint16_t version)
+{
+	size_t i = 0;
+
+	while (versions[i] != version)
+		i++;
+	return i;
+}
+
+static void fix_init(struct fix *f, const struct build *b)
 {
 	struct world *w;
 
-	make_bare(&f->m, version);
+	f->build = b;
+	make_bare(&f->m, index_of(b->version));
 	w = f->m.w;
+	if (b->told)
+		memcpy(world_mem(w, w->runtime), b->told, b->n);
+	if (b->gc_size)
+		tell(f, GC_SIZE_3_14, b->gc_size);
 	f->greenlet = a_type(w, "greenlet.greenlet", 40, 0);
 	f->frame = a_type(w, "frame", 56, 0);
 	f->interp = world_interp(w);
@@ -59,12 +109,10 @@ static void fix_init(struct fix *f, size_t version)
 
 static void each(void (*test)(struct fix *f))
 {
-	for (size_t i = 0; i < (size_t)WITH_GIL; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(builds); i++) {
 		struct fix f = { 0 };
 
-		if (!gclayout_find(versions[i]))
-			continue;
-		fix_init(&f, i);
+		fix_init(&f, &builds[i]);
 		test(&f);
 		free(f.m.w);
 	}
@@ -167,6 +215,87 @@ static void are_known(struct fix *f)
 	assert_false(pygreenlets_known(&l));
 }
 
+static void expect_no_lists(struct fix *f)
+{
+	struct pygreenlets g;
+
+	assert_int_equal(find(f, UINT64_MAX, &g), -ENODATA);
+	assert_int_equal(g.n, 0);
+	pygreenlets_deinit(&g);
+}
+
+/* Where all of three lists lead elsewhere from the head on they are none; of one that is
+ * collected the rest is missing. */
+static void have_heads(struct fix *f)
+{
+	raddr at[3];
+
+	for (int i = 0; i < 3; i++) {
+		raddr list = list_of(f, f->interp, i);
+
+		at[i] = put_object(f, list, f->greenlet);
+		put_object(f, list, f->m.none);
+	}
+	expect(f, 3, at, false);
+	put(f->m.w, at[2] - 8, 4, 8);
+	expect(f, 2, at, true);
+	put(f->m.w, at[1] - 8, 4, 8);
+	expect(f, 1, at, true);
+	put(f->m.w, at[0] - 8, 4, 8);
+	expect_no_lists(f);
+	for (int i = 0; i < 3; i++) {
+		raddr list = list_of(f, f->interp, i);
+
+		put(f->m.w, list, list, 8);
+		put(f->m.w, list + 8, i ? WORLD_NOWHERE : list, 8);
+	}
+	expect(f, 0, NULL, true);
+	put(f->m.w, list_of(f, f->interp, 0) + 8, 0, 8);
+	expect_no_lists(f);
+}
+
+/* Of what the process tells of its collector: of another one nothing is known. */
+static void are_told(struct fix *f)
+{
+	static const struct {
+		size_t word;
+		int64_t more;
+	} others[] = {
+		{ 0, 1 },		     { 1, 1 << 16 },
+		{ INTERP_SIZE_3_14, -219000 }, { GC_3_14, 4 },
+		{ GC_3_14, 1 << 24 },	     { GC_3_14, 225864 },
+		{ GC_SIZE_3_14, 8 },	     { GC_COLLECTING_3_14, 8 },
+	};
+
+	if (f->build->version != 0x030e)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		uint64_t was = load_u64(world_mem(f->m.w, f->m.w->runtime + 8 * others[i].word));
+
+		tell(f, others[i].word, was + (uint64_t)others[i].more);
+		expect_no_lists(f);
+		tell(f, others[i].word, was);
+		expect(f, 0, NULL, false);
+	}
+	tell(f, 0, 0);
+	import_greenlet(f, f->interp, "greenlet");
+	expect(f, 0, NULL, false); /* nobody imported it */
+}
+
+/* They are where the process says. */
+static void are_elsewhere(struct fix *f)
+{
+	raddr at;
+
+	if (f->build->version != 0x030e)
+		return;
+	tell(f, GC_3_14, 7408 - 2048);
+	expect_no_lists(f);
+	at = put_object(f, list_of(f, f->interp, 0), f->greenlet);
+	tell(f, GC_3_14, 7408);
+	expect(f, 1, &at, false);
+}
+
 /* A look at a world that is not all of it. */
 struct view {
 	struct rmem base;
@@ -232,8 +361,7 @@ static void are_in_many_interpreters(struct fix *f)
 			import_greenlet(f, interp, "greenlet._greenlet");
 		put_object(f, list_of(f, interp, 0), f->greenlet);
 		assert_int_equal(find(f, UINT64_MAX, &g), 0);
-		assert_int_equal(g.n, gclayout_find(f->m.w->l.version)->of_runtime ?
-					      1 : MIN(n, PYNAMES_INTERPS));
+		assert_int_equal(g.n, f->build->of_runtime ? 1 : MIN(n, PYNAMES_INTERPS));
 		assert_int_equal(g.cut, n > PYNAMES_INTERPS);
 		pygreenlets_deinit(&g);
 	}
@@ -319,6 +447,9 @@ static void test_find(void **state)
 	each(are_in_each_generation);
 	each(are_too_many);
 	each(are_known);
+	each(have_heads);
+	each(are_told);
+	each(are_elsewhere);
 	each(are_in_each_interpreter);
 	each(are_in_many_interpreters);
 	each(have_strange_types);
@@ -494,9 +625,9 @@ static void test_read(void **state)
 static void test_damage(void **state)
 {
 	damage_expect(&damaged_lists,
-		      (uint64_t[DAMAGE_ENDS]){ 34417, 10260, 0, 8317, 15920, 0, 1104, 5442 });
+		      (uint64_t[DAMAGE_ENDS]){ 82928, 18073, 0, 44754, 25755, 0, 1863, 27057 });
 	damage_expect(&damaged_greenlets,
-		      (uint64_t[DAMAGE_ENDS]){ 21670, 4459, 3689, 0, 4511, 741, 0, 0 });
+		      (uint64_t[DAMAGE_ENDS]){ 31777, 6747, 5579, 0, 6786, 1131, 0, 0 });
 }
 
 int main(void)
