@@ -70,15 +70,15 @@ static const struct genlayout gens[] = {
 /* The runtime's or interpreter's gc, of debug info, and 24 bytes; from 3.13 on of headers. The
  * first one of 3.14 collects in increments (3.14.0 to 3.14.4), the second in generations. */
 static const struct gclayout gcs[] = {
-	{ .version = 0x0308, .of_runtime = true, .lists = 344 + 24 },
-	{ .version = 0x0309, .lists = 616 + 24 },
-	{ .version = 0x030a, .lists = 616 + 24 },
-	{ .version = 0x030b, .lists = 648 + 24 },
-	{ .version = 0x030c, .lists = 112 + 24 },
-	{ .version = 0x030d, .size = 240, .collecting = 200, .lists = 24 },
-	{ .version = 0x030e, .size = 240, .collecting = 192, .lists = 24 },
-	{ .version = 0x030e, .size = 264, .collecting = 192, .lists = 24 },
-	{ .version = 0x030f, .size = 176, .collecting = 112, .lists = 8 },
+	{ .version = 0x0308, .of_runtime = true, .lists = 344 + 24, .frozen = 80 },
+	{ .version = 0x0309, .lists = 616 + 24, .frozen = 80 },
+	{ .version = 0x030a, .lists = 616 + 24, .frozen = 80 },
+	{ .version = 0x030b, .lists = 648 + 24, .frozen = 80 },
+	{ .version = 0x030c, .lists = 112 + 24, .frozen = 80 },
+	{ .version = 0x030d, .size = 240, .collecting = 200, .lists = 24, .frozen = 80 },
+	{ .version = 0x030e, .size = 240, .collecting = 192, .lists = 24, .frozen = 72 },
+	{ .version = 0x030e, .size = 264, .collecting = 192, .lists = 24, .frozen = 72 },
+	{ .version = 0x030f, .size = 176, .collecting = 112, .lists = 8, .frozen = 72 },
 };
 
 #define FITS(row, l)                                                                   \

@@ -64,6 +64,7 @@ struct gclayout {
 	 * too (struct gc_told). 0: it tells nothing. */
 	uint16_t size, collecting;
 	uint16_t lists; /* in the state where it is told, else in what holds it */
+	uint16_t frozen; /* behind that: one more list, of what gc.freeze() set aside */
 };
 
 /* The row of @l's version and kind of build, or NULL. */

@@ -172,8 +172,9 @@ static void put_in_order(struct pygreenlets *g)
 	g->n = n;
 }
 
-/* Where the lists of the interpreter at @interp begin; 0: nobody knows. */
-static raddr lists_of(struct search *s, raddr runtime, raddr interp)
+/* Where the lists of the interpreter at @interp begin, into @ret; or NULL: nobody knows. */
+static const struct gclayout *lists_of(struct search *s, raddr runtime, raddr interp,
+				       raddr *ret)
 {
 	const struct gclayout *gc = gclayout_find(s->l->version, 0, 0);
 	unsigned char raw[DEBUG_OFFSETS_MAX];
@@ -182,7 +183,9 @@ static raddr lists_of(struct search *s, raddr runtime, raddr interp)
 	if (!gc && rmem_read(s->m, runtime, raw, sizeof(raw)) == 0 &&
 	    debug_offsets_gc((struct bytes){ raw, sizeof(raw) }, &told) == 0)
 		gc = gclayout_find(s->l->version, told.size, told.collecting);
-	return gc ? (gc->of_runtime ? runtime : interp) + told.at + gc->lists : 0;
+	if (gc)
+		*ret = (gc->of_runtime ? runtime : interp) + told.at + gc->lists;
+	return gc;
 }
 
 /* While it collects, one of the lists may lead elsewhere from its head on. */
@@ -190,17 +193,22 @@ static int read_interp(struct search *s, raddr runtime, raddr interp)
 {
 	struct pydict d;
 	int r = pydict_of_module(s->m, s->l, interp, "greenlet._greenlet", &d);
+	const struct gclayout *gc;
 	raddr lists;
 	int good = 0;
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	lists = lists_of(s, runtime, interp);
-	for (int i = 0; lists && i < LISTS; i++)
+	gc = lists_of(s, runtime, interp, &lists);
+	if (!gc)
+		return -ENODATA;
+	for (int i = 0; i < LISTS; i++)
 		good += read_list(s, lists + (raddr)i * LIST_BYTES);
-	if (good < LISTS)
+	if (!good)
+		return -ENODATA;
+	if (!read_list(s, lists + gc->frozen) || good < LISTS)
 		s->ret->cut = true;
-	return good ? 0 : -ENODATA;
+	return 0;
 }
 
 int pygreenlets_find(struct rmem *m, const struct pylayout *l, raddr runtime,

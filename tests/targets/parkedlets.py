@@ -100,13 +100,19 @@ def spin():
         pass
 
 
+def greenlets():
+    return [one for one in gc.get_objects() if isinstance(one, greenlet.greenlet)]
+
+
 if sys.argv[1] == "parked":
     kept = park()
+    frozen = greenlets()
+    gc.freeze()  # what is there by now is in no list any more that gc tells
+    kept += park()
     gc.collect()
     kept += [greenlet.greenlet(deep)]
     kept[-1].switch(2)
-    target.ready(parked=[told(one.gr_frame) for one in gc.get_objects() if isinstance(one, greenlet.greenlet) and one.gr_frame
-                         and one is not greenlet.getcurrent()])
+    target.ready(parked=[told(one.gr_frame) for one in frozen + greenlets() if one.gr_frame and one is not greenlet.getcurrent()])
     sys.stdin.readline()
 elif sys.argv[1] == "bare":
     target.ready()
