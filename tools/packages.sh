@@ -71,3 +71,17 @@ install_packages() {
   echo "installing: $*"
   apt install -y --no-install-recommends "$@"
 }
+
+# install_readers FOLDER: programs that read our files, for the suite `consumers`. One that can't be had is skipped there.
+install_readers() {
+  [ -n "${PYSAMPLED_NO_INSTALL:-}" ] && return
+  install_packages hotspot chromium
+  if command -v cargo >/dev/null; then
+    cargo install --quiet --root "$1" samply inferno
+  fi
+  if command -v npm >/dev/null; then
+    npm install --silent --no-audit --no-fund --prefix "$1" speedscope
+  fi
+  PATH+=:$PWD/$1/bin
+  export PYSAMPLED_SPEEDSCOPE=$PWD/$1/node_modules/speedscope/dist/release
+}
