@@ -56,7 +56,7 @@ static bool elf_needs(int fd, char *to)
 	if (found) {
 		struct bytes part = elfimage_part(&im, im.ph[i].p_offset, im.ph[i].p_filesz);
 
-		snprintf(to, PATH_MAX, "%s", part.at ? (const char *)part.at : "");
+		snprintf(to, PATH_MAX, "%.*s", (int)part.n, part.at ? (const char *)part.at : "");
 		found = *to;
 		elfimage_free(&part);
 	}
