@@ -214,6 +214,11 @@ static int arm(const struct attach *a, const struct attached *t, struct err *err
 	return r < 0 ? err_set(err, r, "a signal for thread %d: %s", t->tid, strerror(-r)) : 0;
 }
 
+static int no_memory(struct err *err)
+{
+	return err_set(err, -ENOMEM, "there is no memory for a thread's events");
+}
+
 /* Its events, and the list's entry. */
 static int open_thread(struct attach *a, pid_t tid, uint64_t turns, struct err *err)
 {
@@ -221,14 +226,12 @@ static int open_thread(struct attach *a, pid_t tid, uint64_t turns, struct err *
 	int r;
 
 	if (!t.fds)
-		return -ENOMEM;
+		return no_memory(err);
 	r = open_unforked(a, &t, turns, err);
 	if (r == 0) {
 		r = arm(a, &t, err);
-		if (r == 0)
-			r = learn_ids(a, &t);
-		if (r == 0)
-			r = add_attached(a, t);
+		if (r == 0 && (learn_ids(a, &t) < 0 || add_attached(a, t) < 0))
+			r = no_memory(err);
 		if (r < 0)
 			attach_close_fds(t.fds, attach_per_thread(a));
 	}

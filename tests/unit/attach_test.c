@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "unit.h"
+#include "no_memory.h"
 #include "attach/attach.h"
 #include "base/clock.h"
 #include "base/stats.h"
@@ -427,6 +428,34 @@ static void a_cpu_without_an_event_tells_what_happens(void **state)
 	}
 }
 
+/* Whichever allocation fails, a person is told what lacks. */
+static void a_thread_for_which_memory_lacks(void **state)
+{
+	struct fix *f = *state;
+	bool did = NO_MEMORY_FAILS;
+
+	f->session.n_events = 2;
+	for (size_t i = 0; i < f->session.n_events; i++)
+		f->session.events[i].attr.type = PERF_TYPE_SOFTWARE;
+	for (long n = 1; did; n++) {
+		struct attach a = { .session = &f->session,
+				    .slots = f->slots,
+				    .n_slots = RINGS,
+				    .cap_slots = RINGS };
+		struct err err = { 0 };
+		int r;
+
+		n_opened = 0;
+		no_memory_from(n, true);
+		r = attach_thread(&a, getpid(), &err);
+		did = no_memory_end();
+		assert_int_equal(r, did ? -ENOMEM : 0);
+		assert_int_equal(strlen(err.text) > 0, did);
+		assert_in_range(n, did ? 1 : 4, 10); /* descriptors, the table of ids, the list */
+		attach_deinit(&a);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -442,6 +471,7 @@ int main(void)
 		TEST(a_cpu_that_is_offline_has_no_events),
 		TEST(a_hotplug_thread_may_take_nothing),
 		TEST(a_cpu_without_an_event_tells_what_happens),
+		TEST(a_thread_for_which_memory_lacks),
 	};
 
 	alarm(60); /* what goes round for ever fails */
