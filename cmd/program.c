@@ -75,7 +75,7 @@ static bool needs(const char *path, char *to)
 	return script_needs(head, to) || elf_needs(fd, to);
 }
 
-/* Can it be run, and what it needs for that? */
+/* 0: the file at @path can be run, and so can what it needs for that; or -errno with a clause. */
 static int check(const char *path, struct err *err)
 {
 	char interpreter[PATH_MAX];

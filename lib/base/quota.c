@@ -71,7 +71,7 @@ static _Atomic size_t *of_user(const struct quota_share *s)
 	return &s->quota->of_user[hash_u64(s->user) % USERS];
 }
 
-/* May all have @all of which a process has @own, and its user @user? */
+/* True: all may have @all, of which a process has @own, and its user @user. */
 static bool is_fair(const struct quota *l, size_t own, size_t user, size_t all)
 {
 	size_t most = atomic_load(&l->most[QUOTA_JIT_BYTES]);

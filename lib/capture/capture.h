@@ -176,7 +176,7 @@ extern const struct capture_ops *const captures[];
 /* The one of this name, or NULL. */
 const struct capture_ops *capture_named(const char *name);
 
-/* May the one that capture_pick() takes for @name trace the targets? */
+/* True: the one that capture_pick() takes for @name may trace the targets. */
 bool capture_may_trace(const char *name);
 
 /* @name ("auto" picks the first possible one) into *@ret. *@why says why not a

@@ -52,7 +52,7 @@ static int look(int fd, struct stat *st)
 	return -EIO; /* it takes nothing of ours */
 }
 
-/* Can nothing be opened at all? What nobody else serves tells. */
+/* True: nothing can be opened at all. What nobody else serves tells. */
 static bool has_run_out(void)
 {
 	int fd = open("/", O_PATH | O_CLOEXEC);

@@ -152,7 +152,7 @@ static void cpus_that_have_no_event(void **state)
 	}
 }
 
-/* May events be on CPUs? The kernel's answer for a CPU of the other kind is about that alone. */
+/* Whether events may be on CPUs no CPU of the other kind tells: the kernel refuses them there. */
 static void cpus_where_it_is_tried(void **state)
 {
 	static const struct {

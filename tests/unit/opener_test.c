@@ -417,21 +417,34 @@ static void our_own_want_is_told(void **state)
 	waitpid(pid, NULL, 0);
 }
 
-/* Another user's process that has code of the file "lib", with @folder as its root. */
-static pid_t start_in_root(const char *folder)
+/* The file "lib" in @folder, a page. */
+static int make_lib(const char *folder)
 {
 	char path[64];
-	pid_t pid;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/lib", folder);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
 	assert_true(fd >= 0);
 	assert_int_equal(0, ftruncate(fd, 4096));
-	pid = fork();
+	return fd;
+}
+
+/* Have code of it, and @folder as root. */
+static bool enter(int lib, const char *folder)
+{
+	return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, lib, 0) != MAP_FAILED &&
+	       chroot(folder) == 0;
+}
+
+/* Another user's process that has code of the file "lib", with @folder as its root. */
+static pid_t start_in_root(const char *folder)
+{
+	int fd = make_lib(folder);
+	pid_t pid = fork();
+
 	if (pid == 0) {
-		if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != MAP_FAILED &&
-		    chroot(folder) == 0)
+		if (enter(fd, folder))
 			another_user_rest(ANOTHER_USER);
 		_exit(1);
 	}
@@ -450,25 +463,20 @@ static void *wait_for_ever(void *arg)
 /* A process with code of "lib" in @folder, its root, whose main thread ends beside another. */
 static pid_t start_without_main(const char *folder)
 {
+	int fd = make_lib(folder);
+	pid_t pid = fork();
 	char path[64];
-	pid_t pid;
-	int fd;
 
-	snprintf(path, sizeof(path), "%s/lib", folder);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
-	assert_true(fd >= 0);
-	assert_int_equal(0, ftruncate(fd, 4096));
-	pid = fork();
 	if (pid == 0) {
 		pthread_t other;
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED ||
-		    chroot(folder) < 0 || pthread_create(&other, NULL, wait_for_ever, NULL))
+		if (!enter(fd, folder) || pthread_create(&other, NULL, wait_for_ever, NULL))
 			_exit(1);
 		syscall(SYS_exit, 0);
 	}
 	close(fd);
+	snprintf(path, sizeof(path), "%s/lib", folder);
 	unlink(path);
 	while (proc_state(pid, pid) != 'Z')
 		usleep(1000);
