@@ -284,12 +284,20 @@ static void begin_process(struct tracer *t, pid_t pid)
 		count_refused(t, r, &err);
 }
 
+/* True: it runs no further; not where nobody can tell, for want of descriptors. */
+static bool is_over(pid_t pid)
+{
+	struct proc_status s;
+
+	return !proc_lives(pid) && !proc_is_short(proc_status(pid, &s));
+}
+
 /* A process of which no record told what it runs. */
 static void begin_program(struct tracer *t, pid_t pid)
 {
 	struct ctl_msg *m;
 
-	if (!proc_lives(pid))
+	if (is_over(pid))
 		return;
 	m = queue_reserve(t->c.ctl, CTL_BEGUN, sizeof(*m));
 	STATS_ADD(t->c.attach->session->stats, side_lost, !m);

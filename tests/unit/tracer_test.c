@@ -1302,6 +1302,26 @@ static void vforked_child_is_deaf(void **state)
 	end(&f);
 }
 
+/* One that can't be looked at, for no descriptor is left, has not ended: a person is told of it. */
+static void vforked_child_without_descriptors(void **state)
+{
+	struct rlimit was;
+	struct fix f;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	begin(&f);
+	until_held(&f, f.pid, SOME);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, was.rlim_max }), 0);
+	shared->what = 'V';
+	until(&f, atomic_load(&f.refusal.there));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(f.refusal.err.code, -EMFILE);
+	assert_int_equal(f.stats.unattached, 1);
+	tracer_stop(f.tracer);
+	kill(shared->child, SIGKILL);
+	end(&f);
+}
+
 /* Who blocks it later hears of one or two, until its reader says that it did not stop. */
 static void thread_becomes_deaf(void **state)
 {
@@ -1649,6 +1669,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(of_others_nothing_is_told),
 		cmocka_unit_test(of_a_failure_nothing_else_is_told),
 		cmocka_unit_test(vforked_child_is_deaf),
+		cmocka_unit_test(vforked_child_without_descriptors),
 		cmocka_unit_test(the_end_of_a_quiet_target),
 		cmocka_unit_test(the_end_without_descriptors),
 		cmocka_unit_test(a_target_that_is_gone_gets_no_tracer),
